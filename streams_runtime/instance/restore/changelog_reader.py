@@ -15,6 +15,7 @@ Rules:
   gaps in the offsets of the records. A changelog is completed when the position has reached the end of the restore. The
   reader passes the positions to the task's state manager. The thread reports the sum of the positions as the offset sum
   of the task (KAFKA-14302).
+- Among the active tasks, the tasks that lack least are restored first. `RestoreOrder` has the rule.
 - The reader reads the changelogs of standbys only while no active task of the thread has to be restored. If the
   changelog of a standby is a source topic, the limit of the changelog is the group's committed offset. A standby
   applies only records below the limit. If the reader has read records beyond the limit, it keeps these records and
@@ -51,6 +52,7 @@ from streams_runtime.instance.restore.changelog_metadata import (
 from streams_runtime.instance.restore.restore_consumer import PollSize, RestoreConsumer
 from streams_runtime.instance.restore.restore_listener import RestoreListener, RestoreListenerFailed
 from streams_runtime.instance.restore.restore_meter import RestoreMeter
+from streams_runtime.instance.restore.restore_order import RestoreOrder
 from streams_runtime.logs.base import Consumer, Log, RecordBatch
 from streams_runtime.logs.log_errors import LogError, LogTimeout, OffsetOutOfRange, UnknownTopicOrPartition
 from streams_runtime.state_stores.window_keys import may_be_window_record
@@ -89,6 +91,7 @@ class ChangelogReader:
         self._lookup = ChangelogOffsetLookup(log, configs.application_id)
         self._deadlines = TaskDeadlines(configs.task_timeout_ms, clock)
         self._meter = RestoreMeter(metrics, clock)
+        self._order = RestoreOrder()
         self._poll_ms = configs.poll_ms
         self._pass_records = configs.restore_batch_records
         self._pass_ms = configs.restore_pass_ms
@@ -130,7 +133,7 @@ class ChangelogReader:
             self._deadlines.forget(changelog.task_id)
         if not self._changelogs:
             self.updates_standbys = False
-        self._meter.report(self._lags())
+        self._meter.report(self._lags(self._restoring.values()))
         failure: RestoreListenerFailed | None = None
         for changelog in suspended:
             try:
@@ -189,7 +192,7 @@ class ChangelogReader:
         to the end of the restore. For a standby, the lag is the number of offsets up to the end offset of the
         changelog. The end offsets of standbys' changelogs are looked up once a second.
         """
-        return {each.partition: lag for each, lag in self._lags()}
+        return {each.partition: lag for each, lag in self._lags(self._restoring.values())}
 
     # --- Methods for a pass.
 
@@ -209,7 +212,7 @@ class ChangelogReader:
         progressed = applied > 0 or len(self._registered) + len(self._restoring) < unfinished
         applied += self._read(tasks, others_run=others_run, wait_ms=0 if others_run or progressed else self._poll_ms)
         if self._meter.is_due() or len(self._registered) + len(self._restoring) < unfinished:
-            self._meter.report(self._lags())
+            self._meter.report(self._lags(self._restoring.values()))
         return applied
 
     def _read(self, tasks: Mapping[TaskId, Task], *, others_run: bool, wait_ms: int) -> int:
@@ -219,7 +222,7 @@ class ChangelogReader:
         left = self._pass_records
         applied = 0
         while True:
-            self._consumer.read_only(self._readable(tasks))
+            self._consumer.read_only(self._readable(tasks, now_ms))
             if not self._consumer.reading and not wait_ms:
                 return applied
             asked = min(size.records, left)
@@ -400,12 +403,19 @@ class ChangelogReader:
 
     # --- Methods for positions and callbacks.
 
-    def _readable(self, tasks: Mapping[TaskId, Task]) -> frozenset[TopicPartition]:
-        return frozenset(
-            partition
-            for partition, each in self._restoring.items()
+    def _readable(self, tasks: Mapping[TaskId, Task], now_ms: int) -> frozenset[TopicPartition]:
+        readable = [
+            each
+            for each in self._restoring.values()
             if each.is_active is not self.updates_standbys and not each.buffered and each.task_id in tasks
-        )
+        ]
+        if not self.updates_standbys:
+            lacks: dict[TaskId, int] = {}
+            for each, lag in self._lags(readable):
+                lacks[each.task_id] = lacks.get(each.task_id, 0) + lag
+            chosen = self._order.choose(lacks, now_ms)
+            readable = [each for each in readable if each.task_id in chosen]
+        return frozenset(each.partition for each in readable)
 
     def _position(self, changelog: ChangelogMetadata) -> int:
         return changelog.buffered[0].offsets[0] if changelog.buffered else self._consumer.position(changelog.partition)
@@ -420,8 +430,8 @@ class ChangelogReader:
                 position = min(position, changelog.end)
             changelog.state_manager.advance_to(partition, position)
 
-    def _lags(self) -> Iterable[tuple[ChangelogMetadata, int]]:
-        for changelog in self._restoring.values():
+    def _lags(self, changelogs: Iterable[ChangelogMetadata]) -> Iterable[tuple[ChangelogMetadata, int]]:
+        for changelog in changelogs:
             end = changelog.end if changelog.is_active else changelog.log_end
             if end is not None:
                 yield changelog, max(0, end - self._position(changelog))

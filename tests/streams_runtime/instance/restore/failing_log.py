@@ -13,7 +13,8 @@ _COMMITTED = IsolationLevel.READ_COMMITTED
 class FailingLog(WatchedLog):
     """`isolations`: of the end offsets asked for. `polls`: time-out and number of records of each poll.
 
-    `end_marker`: every partition's last offset is a transaction marker, which no poll gives.
+    `end_marker`: every partition's last offset is a transaction marker, which no poll gives. `stuck`: partitions of
+    which no poll gives records, as if they had no leader.
     """
 
     def __init__(self) -> None:
@@ -21,6 +22,7 @@ class FailingLog(WatchedLog):
         self.isolations: list[IsolationLevel] = []
         self.polls: list[tuple[int, int]] = []
         self.end_marker = False
+        self.stuck: set[TopicPartition] = set()
 
     def end_offsets(
         self, partitions: Iterable[TopicPartition], isolation: IsolationLevel = _COMMITTED
@@ -43,7 +45,12 @@ class _FailingConsumer:
     def poll(self, timeout_ms: int, max_records: int) -> list[RecordBatch]:
         self._log.polls.append((timeout_ms, max_records))
         self._log.note("poll")
-        return self._consumer.poll(min(timeout_ms, 1), max_records)
+        stuck = self._log.stuck & (self._consumer.assignment() - self._consumer.paused())
+        self._consumer.pause(stuck)
+        try:
+            return self._consumer.poll(min(timeout_ms, 1), max_records)
+        finally:
+            self._consumer.resume(stuck)
 
     def position(self, partition: TopicPartition) -> int | None:
         position = self._consumer.position(partition)

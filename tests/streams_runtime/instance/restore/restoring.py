@@ -97,14 +97,16 @@ class Restoring:
         source: bool = False,
         compacted: bool = False,
         store: str = "counts",
+        second: TopicPartition | None = None,
     ) -> StateManager:
+        changelogs = {store: changelog} if second is None else {store: changelog, "second": second}
         return StateManager(
             task,
             task_type,
             exactly_once=self.configs.exactly_once,
             directory=self.directory,
-            stores=[key_value_store(store, BYTES, BYTES).build()],
-            changelogs={store: changelog},
+            stores=[key_value_store(name, BYTES, BYTES).build() for name in changelogs],
+            changelogs=changelogs,
             source_changelogs={changelog: lambda batch: batch} if source else {},
             compacted_changelogs=frozenset([changelog] if compacted else []),
         )
@@ -117,19 +119,22 @@ class Restoring:
         source: bool = False,
         compacted: bool = False,
         applied: int | None = None,
+        second: TopicPartition | None = None,
     ) -> RestoringTask:
         """A task that was just initialised, its changelog registered. `applied`: as from its checkpoint. `compacted`:
-        the changelog is one that is created with compaction alone.
+        the changelog is one that is created with compaction alone. `second`: the changelog of a second store.
         """
         task = TaskId(len(self.tasks), changelog.partition)
         task_type = TaskType.STANDBY if standby else TaskType.ACTIVE
-        state = self.state(task, task_type, changelog, source=source, compacted=compacted)
+        state = self.state(task, task_type, changelog, source=source, compacted=compacted, second=second)
         state.lock()
         state.open_stores(StoreContext(task, state.task_directory, None, NoRecords()))
         state.load_checkpoint()
         state.metadata(changelog).offset = applied
         self.tasks[task] = added = RestoringTask(task, state)
         self.reader.register(changelog, state)
+        if second is not None:
+            self.reader.register(second, state)
         return added
 
     def restore(self, *, others_run: bool = False, only: Iterable[RestoringTask] | None = None) -> int:
