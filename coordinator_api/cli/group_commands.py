@@ -32,7 +32,7 @@ from coordinator_api.cli.calls import (
 from coordinator_api.cli.lever_commands import held_line
 from coordinator_api.views import active_levers
 from coordinator_client.calls import group_path, state_text
-from rebalance_analysis.presentation.quantities import counted, utc_iso
+from rebalance_analysis.presentation.quantities import counted, time_left_text, utc_iso
 
 groups = typer.Typer(help="The groups of a running coordinator.", no_args_is_help=True)
 
@@ -89,6 +89,8 @@ _TASKS: Sequence[Cell] = (
     (Column("TASK"), lambda copy, view: copy["task"]),
     (Column("ROLE"), lambda copy, view: copy["role"]),
     (Column("LAG", right=True), lambda copy, view: _lag(copy["lag"])),
+    # a service of an older release reports no `left_ms`
+    (Column("TIME LEFT", right=True, optional=True), lambda copy, view: time_left_text(copy.get("left_ms"))),
     (Column("MEMBER", shorten=True), lambda copy, view: copy["name"]),
     (Column("PROCESS", wide=True), lambda copy, view: copy["process_id"]),
 )
@@ -106,7 +108,8 @@ def list_groups(calls: CoordinatorCalls, output: ResultOutput) -> None:
 def describe_group(group: GroupArgument, calls: CoordinatorCalls, output: ResultOutput) -> None:
     """Show a group's state, its members and its tasks.
 
-    Each active, standby and warm-up task has a line with its role and its lag. Advice for the operator is at the top.
+    Each active, standby and warm-up task has a line with its role and its lag. A copy that restores its state also has
+    the time that this takes at its speed of the last seconds. Advice for the operator is at the top.
     """
     output.show(lambda: calls.get(group_path(group)), _group_description)
 
@@ -284,14 +287,17 @@ def _advice_without_members(document: Any) -> str:
 
 def _warm_ups(tasks: Any) -> str:
     """A text about the warm-ups before the probing rebalance, such as `, 2 warm-ups restore, up to 1,000 records are
-    left`.
+    left, about 12 s`. The text has the time if the times of all these warm-ups are known.
     """
-    lags = [each["lag"] for each in tasks if each["role"] == "warm-up"]
-    known = [lag for lag in lags if isinstance(lag, int) and lag >= 0]
-    if not lags:
+    warm_ups = [each for each in tasks if each["role"] == "warm-up"]
+    known = [each["lag"] for each in warm_ups if isinstance(each["lag"], int) and each["lag"] >= 0]
+    if not warm_ups:
         return ""
     left = f", up to {max(known):,} records are left" if known else ""
-    return f", {len(lags)} warm-up{' restores' if len(lags) == 1 else 's restore'}{left}"
+    times = [each.get("left_ms") for each in warm_ups if each["lag"]]
+    if left and times and None not in times:
+        left += f", {time_left_text(max(times))}"
+    return f", {len(warm_ups)} warm-up{' restores' if len(warm_ups) == 1 else 's restore'}{left}"
 
 
 def _cluster(cluster: Any) -> str:

@@ -10,6 +10,7 @@ from assignor.types import ProcessId, Role, TaskId
 from coordinator_api.group.holding import DescribedHeld, describe_held
 from coordinator_api.group.image import ClassicGroupMember, GroupImage
 from coordinator_api.group.liveness import Session
+from coordinator_api.group.reported_offsets import ReportedOffsets
 from coordinator_api.group.states import GroupState
 from coordinator_api.group.subscriptions import assigned_tasks, subscribed_rack, subscription_info
 
@@ -17,12 +18,14 @@ from coordinator_api.group.subscriptions import assigned_tasks, subscribed_rack,
 @dataclass(frozen=True, slots=True)
 class DescribedTask:
     """A task of a member. `offset_sum`: the task's sum of offsets in the member's last heartbeat; None if no heartbeat
-    has reported it to this coordinator.
+    has reported it to this coordinator. `per_s`: the number of offsets by which the sum grew per second, in the last
+    seconds; 0 if it did not grow or if this is not known.
     """
 
     task_id: TaskId
     role: Role
     offset_sum: int | None
+    per_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,10 +110,13 @@ def _tasks(member: ClassicGroupMember, session: Session | None) -> tuple[Describ
     if last.assignment is None:
         return ()
     assigned = assigned_tasks(last.assignment)
-    sums = session.task_offset_sums if session else {}
-    active = [DescribedTask(task, Role.ACTIVE, sums.get(task)) for task in sorted(assigned.active)]
+    reported = session.offsets if session else ReportedOffsets()
+
+    def described(task: TaskId, role: Role) -> DescribedTask:
+        return DescribedTask(task, role, reported.sums.get(task), reported.per_s.get(task, 0.0))
+
+    active = [described(task, Role.ACTIVE) for task in sorted(assigned.active)]
     standby = [
-        DescribedTask(task, Role.WARM_UP if task in last.warm_ups else Role.STANDBY, sums.get(task))
-        for task in sorted(assigned.standby)
+        described(task, Role.WARM_UP if task in last.warm_ups else Role.STANDBY) for task in sorted(assigned.standby)
     ]
     return (*active, *standby)

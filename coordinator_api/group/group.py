@@ -153,7 +153,7 @@ class Group:
 
     def reported_offset_sums(self) -> dict[str, Mapping[TaskId, int]]:
         """Returns the offset sums of each member's tasks, from the member's last heartbeat. Not durable."""
-        return {member_id: session.task_offset_sums for member_id, session in self._liveness.sessions.items()}
+        return {member_id: session.offsets.sums for member_id, session in self._liveness.sessions.items()}
 
     def history(self) -> tuple[str, ...]:
         """Returns the last records that the group applied, oldest first. Each line has the form `<ms> <event> ->

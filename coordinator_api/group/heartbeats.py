@@ -176,7 +176,8 @@ def _note_heartbeat(
     member = image.members.get(event.member_id)
     if member is None or member.away_until_ms is not None:
         return
-    liveness.request_arrived(member, now_ms, connection_id, event.task_offset_sums)
+    offsets = liveness.sessions[member.member_id].offsets.after_heartbeat(event.task_offset_sums, now_ms)
+    liveness.request_arrived(member, now_ms, connection_id, offsets)
     if answered.state is GroupState.STABLE and event.generation_id == answered.generation_id:
         liveness.acknowledged(event.member_id, event.generation_id)
 

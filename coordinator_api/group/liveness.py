@@ -13,8 +13,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from assignor.types import TaskId
 from coordinator_api.group.image import ClassicGroupMember, GroupImage
+from coordinator_api.group.reported_offsets import ReportedOffsets
 from coordinator_api.group.states import GroupState
 
 
@@ -50,15 +50,15 @@ class Session:
 
     `silent_since_join`: True if the member has sent no request since its first join. `acknowledged_generation`: the
     last generation that the member has acknowledged, by fetching its assignment or by naming it in a heartbeat.
-    `task_offset_sums`: the offset sums in the member's last heartbeat. `connection_id`: the connection that the member
-    belongs to; None if the service does not watch the member's connection.
+    `offsets`: the offset sums that the member has reported with its heartbeats. `connection_id`: the connection that
+    the member belongs to; None if the service does not watch the member's connection.
     """
 
     last_heard_ms: int
     timeout_ms: int
     silent_since_join: bool = False
     acknowledged_generation: int = -1
-    task_offset_sums: Mapping[TaskId, int] = field(default_factory=dict)
+    offsets: ReportedOffsets = field(default_factory=ReportedOffsets)
     connection_id: int | None = None
 
     @property
@@ -192,10 +192,11 @@ class Liveness:
         member: ClassicGroupMember,
         now_ms: int,
         connection_id: int | None = None,
-        task_offset_sums: Mapping[TaskId, int] | None = None,
+        offsets: ReportedOffsets | None = None,
     ) -> None:
         """Restart the session timeout of a member that has sent a request. `connection_id`: the connection of the
-        request, if the request is a process heartbeat.
+        request, if the request is a process heartbeat. `offsets`: the offsets after the request, if the request is a
+        heartbeat.
 
         A process heartbeat moves the member to this connection. Any other request removes the member from a broken
         connection.
@@ -211,7 +212,7 @@ class Liveness:
             last_heard_ms=now_ms,
             timeout_ms=timeout_ms,
             acknowledged_generation=known.acknowledged_generation,
-            task_offset_sums=known.task_offset_sums if task_offset_sums is None else task_offset_sums,
+            offsets=known.offsets if offsets is None else offsets,
             connection_id=belongs,
         )
         self._expires(now_ms + timeout_ms)

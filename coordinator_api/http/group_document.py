@@ -6,6 +6,9 @@ leader would compute the same lag now. The end offsets come from the definition,
 names. If the leader of a group is outside this service, the lag comes from the last rebalance that this leader
 reported. If a member is away, its lags are unknown. If the cluster does not answer, all lags are unknown.
 
+The time that a copy still needs is its lag divided by its speed. The speed is the growth of its offset sum between the
+last heartbeats. Records that are written to the changelog meanwhile take more time, which is not included.
+
 A lever is an operator command that stays in force, such as a pause. The field of a lever is null or empty while the
 lever is off. If the lever is on, the field has the caller that set the lever, the time and the reason. The field of a
 drain also has a flag that shows whether the instance can be stopped. If the instance cannot be stopped yet, a text
@@ -55,6 +58,7 @@ from coordinator_api.runtime.clusters import Clusters, ProviderAddress
 from coordinator_api.runtime.group_runtime import GroupRuntime
 from coordinator_api.runtime.notices import ReceivedNotice
 from coordinator_api.runtime.rebalance_runner import CLUSTER_POLL_TIMEOUT_MS as CLUSTER_POLL_TIMEOUT_MS
+from rebalance_analysis.presentation.quantities import time_left_ms
 
 _NO_TASKS = "NO_TASKS"
 _OTHER_PARTITIONS = "has invalid partitions"
@@ -182,6 +186,7 @@ def _tasks(group: GroupDescription, definition: RebalanceSnapshot) -> list[TaskC
                 process_id=None if member.process_id is None else str(member.process_id),
                 lag=lag,
                 end_offset_sum=end_offset_sum,
+                left_ms=None if lag is None or lag <= 0 else time_left_ms(lag, copy.per_s),
             )
             tasks.append((copy.task_id, answered))
     tasks.sort(key=lambda each: (each[0], each[1].role))

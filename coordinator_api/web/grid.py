@@ -16,20 +16,12 @@ from typing import Any
 
 from assignor.types import LATEST_OFFSET
 from coordinator_api.web.static_files import PackedFile
-from rebalance_analysis.presentation.quantities import clock_duration, count_text, counted
+from rebalance_analysis.presentation.quantities import count_text, counted, time_left_text
 
 MOST_PLAIN_COPIES = 400
 """The largest number of task copies for which the template renders a grid. If a grid has more task copies, the page's
 script builds it.
 """
-
-SHORTEST_SPAN_MS = 900
-"""The shortest time between two readings of lags. The speed of a restoration is computed from these two readings.
-"""
-
-_LAGS_OLDER_MS = 5_000
-
-LONGEST_LEFT_MS = 30 * 86_400_000
 
 ROLES = ("active", "standby", "warm-up")
 _LETTERS = {"active": "A", "standby": "S", "warm-up": "W"}
@@ -40,56 +32,11 @@ _UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
 @dataclass(frozen=True, slots=True)
-class SeenLags:
-    """The lags of task copies at one time, by task and member, in records. A lag of 0 is not stored."""
-
-    at_ms: int
-    lags: Mapping[tuple[str, str], int]
-
-    @classmethod
-    def of(cls, document: Mapping[str, Any], at_ms: int) -> SeenLags:
-        """Reads the lags of a document. `document`: the answer of `GET /v1/groups/{group}`."""
-        behind = {
-            (copy["task"], copy["member_id"]): copy["lag"] for copy in document["tasks"] if (copy["lag"] or 0) > 0
-        }
-        return cls(at_ms, behind)
-
-    def left_ms(self, now_ms: int, copy: Mapping[str, Any], acceptable: int) -> int | None:
-        """The time until the lag of the task copy `copy` is acceptable. The result is None if this time is not known,
-        or if the lag does not shrink.
-        """
-        before, now, span_ms = self.lags.get((copy["task"], copy["member_id"])), copy["lag"], now_ms - self.at_ms
-        if before is None or now is None or now <= acceptable or now >= before or span_ms < SHORTEST_SPAN_MS:
-            return None
-        left_ms = (int(now) - acceptable) * span_ms // (before - int(now))
-        return left_ms if left_ms <= LONGEST_LEFT_MS else None
-
-
-NOTHING_SEEN = SeenLags(0, {})
-
-
-@dataclass(slots=True)
-class RecentLags:
-    """The lags of the last one or two grids of a group. The speed of a restoration is computed from these lags."""
-
-    seen: tuple[SeenLags, ...] = ()
-
-    def compared_with(self, now: SeenLags) -> SeenLags:
-        """Returns the stored lags for a comparison with the lags of a new grid. `now`: the new lags. If the newest
-        stored lags are at least five seconds old, the new lags are stored as well. Older lags are dropped.
-        """
-        seen = self.seen
-        if not seen or now.at_ms - seen[-1].at_ms >= _LAGS_OLDER_MS:
-            self.seen = (*seen[-1:], now)
-        return seen[0] if seen else now
-
-
-@dataclass(frozen=True, slots=True)
 class Chip:
     """A task copy. `standing`: one of `runs`, `stateless`, `away`, `unknown`, `caught up` and `behind`. The value
     `away` means that the member is away. `lag`: the lag in records if `standing` is `caught up` or `behind`, otherwise
-    None. `whole`: the number of records of the task's changelogs. `left_ms`: the time until the task copy has caught
-    up; None if the time is not known.
+    None. `whole`: the number of records of the task's changelogs. `left_ms`: the time until the task copy has read the
+    records of its lag; None if the time is not known or if the copy is not behind.
     """
 
     task: str
@@ -122,13 +69,10 @@ class Chip:
                 return "how far behind is not known"
             case "caught up":
                 return f"caught up, {counted(self.lag or 0, 'record')} behind" if self.lag else "caught up"
-        behind = f"{counted(self.lag or 0, 'record')} behind"
+        left = f"{counted(self.lag or 0, 'record')} left"
         if self.whole:
-            behind += f" of {count_text(self.whole)}"
-        when = (
-            "until when is not known" if self.left_ms is None else f"caught up in about {clock_duration(self.left_ms)}"
-        )
-        return f"{behind}, {when}"
+            left += f" of {count_text(self.whole)}"
+        return f"{left}, {'time not known' if self.left_ms is None else time_left_text(self.left_ms)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,10 +150,9 @@ class GroupGrid:
         return any(row.away_until_ms is not None for row in self.rows)
 
 
-def group_grid(document: Mapping[str, Any], before: SeenLags = NOTHING_SEEN, now_ms: int = 0) -> GroupGrid:
-    """Builds the grid of a group. `document`: the answer of `GET /v1/groups/{group}`. `before`: earlier lags of the
-    group. `now_ms`: the time of the document, by the clock that `before` uses. Takes time in proportion to the number
-    of task copies.
+def group_grid(document: Mapping[str, Any]) -> GroupGrid:
+    """Builds the grid of a group. `document`: the answer of `GET /v1/groups/{group}`. Takes time in proportion to the
+    number of task copies.
     """
     acceptable = int(document["configs"]["acceptable.recovery.lag"])
     chips: dict[str, list[Chip]] = {member["member_id"]: [] for member in document["members"]}
@@ -217,8 +160,7 @@ def group_grid(document: Mapping[str, Any], before: SeenLags = NOTHING_SEEN, now
     goes_on = document["held_rebalance"] is not None
     for copy in document["tasks"]:
         member = members[copy["member_id"]]
-        left_ms = before.left_ms(now_ms, copy, acceptable)
-        chips[copy["member_id"]].append(_chip(copy, acceptable, left_ms, member, goes_on))
+        chips[copy["member_id"]].append(_chip(copy, acceptable, member, goes_on))
     rows = tuple(_row(process_id, each, chips, goes_on) for process_id, each in _instances(document["members"]))
     rows = tuple(sorted(rows, key=lambda row: (_natural(row.name), row.process_id)))
     active = {copy["task"] for copy in document["tasks"] if copy["role"] == "active"}
@@ -296,9 +238,7 @@ def _packed(chip: Chip) -> str | list[str | int | None]:
     return packed
 
 
-def _chip(
-    copy: Mapping[str, Any], acceptable: int, left_ms: int | None, member: Mapping[str, Any], goes_on: bool
-) -> Chip:
+def _chip(copy: Mapping[str, Any], acceptable: int, member: Mapping[str, Any], goes_on: bool) -> Chip:
     lag, role = copy["lag"], copy["role"]
     if member["away_until_ms"] is not None:
         return Chip(copy["task"], role, "away", None, None, None)
@@ -309,10 +249,11 @@ def _chip(
     elif lag < 0:
         standing = "unknown"
     else:
-        standing = "caught up" if lag <= acceptable else "behind"
+        # an active task that restores does not run before it has read everything
+        standing = "caught up" if lag <= (0 if role == "active" else acceptable) else "behind"
     known = lag if lag is not None and lag >= 0 else None
     whole = copy["end_offset_sum"] if known is not None else None
-    return Chip(copy["task"], role, standing, known, whole, left_ms if standing == "behind" else None)
+    return Chip(copy["task"], role, standing, known, whole, copy["left_ms"] if standing == "behind" else None)
 
 
 def _instances(members: Sequence[Mapping[str, Any]]) -> list[tuple[str, list[Mapping[str, Any]]]]:

@@ -27,7 +27,7 @@ from coordinator_api.http.dependencies import GroupId
 from coordinator_api.http.group_document import described_group
 from coordinator_api.runtime.coordinator import Coordinator
 from coordinator_api.runtime.definitions import Definition
-from coordinator_api.web.grid import GroupGrid, RecentLags, SeenLags, group_grid, pack_grid
+from coordinator_api.web.grid import GroupGrid, group_grid, pack_grid
 from coordinator_api.web.static_files import PackedFile
 
 KEPT_S = 1.0
@@ -39,9 +39,8 @@ _DROPPED_AFTER_S = 5.0
 class GroupDocument:
     """A group's description with its grid. `values`: the document, which must not be changed. `digest`: the digest of
     all values that pages show. `took_s`: the duration of making the description. `tasks`: the number of the group's
-    tasks, including tasks that do not run; None if this number is not known. `lags`: the lags of earlier grids of the
-    group. `making`: an asyncio lock that is held while the grid is made or packed. Callers that wait for the asyncio
-    lock occupy no thread.
+    tasks, including tasks that do not run; None if this number is not known. `making`: an asyncio lock that is held
+    while the grid is made or packed. Callers that wait for the asyncio lock occupy no thread.
     """
 
     values: Mapping[str, Any]
@@ -50,7 +49,6 @@ class GroupDocument:
     made_s: float
     took_s: float
     tasks: int | None
-    lags: RecentLags
     making: asyncio.Lock = field(default_factory=asyncio.Lock)
     _grid: GroupGrid | None = field(default=None, init=False)
     _packed: PackedFile | None = field(default=None, init=False)
@@ -61,7 +59,7 @@ class GroupDocument:
         """
         async with self.making:
             if self._grid is None:
-                self._grid = await asyncio.to_thread(self._make_grid)
+                self._grid = await asyncio.to_thread(group_grid, self.values)
             return self._grid
 
     async def packed(self) -> PackedFile:
@@ -75,10 +73,6 @@ class GroupDocument:
     def is_old(self) -> bool:
         age_s = asyncio.get_running_loop().time() - self.made_s
         return age_s >= max(KEPT_S * 0.9, (SHARE_OF_TIME - 1) * self.took_s)
-
-    def _make_grid(self) -> GroupGrid:
-        now = SeenLags.of(self.values, round(self.made_s * 1_000))
-        return group_grid(self.values, self.lags.compared_with(now), now.at_ms)
 
 
 class GroupDocuments:
@@ -120,9 +114,7 @@ class GroupDocuments:
             values = await asyncio.to_thread(group.model_dump, mode="json")
             digest = await asyncio.to_thread(digest_of, values)
             tasks = await asyncio.to_thread(task_total, await runtime.definition(image), image)
-            kept = self._kept.get(group_id)
-            lags = RecentLags() if kept is None else kept.lags
-            return GroupDocument(values, digest, image, loop.time(), loop.time() - began_s, tasks, lags)
+            return GroupDocument(values, digest, image, loop.time(), loop.time() - began_s, tasks)
 
     def _made(self, group_id: str, done: asyncio.Task[GroupDocument]) -> None:
         del self._under_way[group_id]

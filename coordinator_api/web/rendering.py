@@ -16,7 +16,14 @@ from coordinator_api.web.sessions import form_token, may_steer
 from coordinator_api.web.static_files import SECURITY_HEADERS, address_of
 from coordinator_client.access.principals import ANYBODY
 from coordinator_client.calls import state_text
-from rebalance_analysis.presentation.quantities import clock_duration, counted, lag_text, utc, utc_iso
+from rebalance_analysis.presentation.quantities import (
+    clock_duration,
+    counted,
+    lag_text,
+    time_left_text,
+    utc,
+    utc_iso,
+)
 
 PAGE_HEADERS: Mapping[str, str] = {**SECURITY_HEADERS, "Cache-Control": "no-store"}
 """The HTTP headers of pages that show data. With these headers, browsers and proxies do not cache the pages."""
@@ -63,7 +70,7 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    of_quantities = (utc, utc_iso, clock_duration, counted, lag_text)
+    of_quantities = (utc, utc_iso, clock_duration, counted, lag_text, time_left_text)
     of_views = (views.count, views.sentence, views.cause_of, views.outcome_of, views.hold_text, views.moves_of_held)
     for each in (*of_quantities, *of_views, views.missing_of_drain, state_badge):
         environment.filters[each.__name__] = each

@@ -1,5 +1,6 @@
 """Formats times, durations, counts, lags and lists of names as text, for terminals and web pages."""
 
+import math
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
@@ -11,6 +12,7 @@ NAMES_SHOWN = 4
 TASKS_SHOWN = 12
 """The largest number of task ranges in a text. JSON documents list all tasks."""
 
+_LONGEST_LEFT_MS = 30 * 86_400_000
 _PAGE_UNITS = ((86_400_000, "d"), (3_600_000, "h"), (60_000, "min"), (1_000, "s"))
 
 
@@ -75,6 +77,21 @@ def clock_duration(ms: int) -> str:
         if len(parts) == 2:
             break
     return " ".join(f"{number}\u00a0{name}" for number, name in parts if number) or "0\u00a0s"
+
+
+def time_left_ms(records: int, per_s: float) -> int | None:
+    """Returns the expected time in which `records` records are read, rounded up. Returns None if no record was read in
+    the last seconds, or if the time is longer than 30 days. `per_s`: the speed of the last seconds, in records.
+    """
+    if per_s <= 0:
+        return None
+    left_ms = math.ceil(records * 1_000 / per_s)
+    return left_ms if left_ms <= _LONGEST_LEFT_MS else None
+
+
+def time_left_text(left_ms: int | None) -> str:
+    """Formats a result of `time_left_ms` in whole seconds, rounded up: `about 12 s`; empty if the time is not known."""
+    return "" if left_ms is None else f"about {duration_text(math.ceil(left_ms / 1_000) * 1_000)}"
 
 
 def count_text(count: float) -> str:

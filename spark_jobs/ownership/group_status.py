@@ -5,7 +5,7 @@ changelog records the task still has to read. If an instance does not respond or
 has only the coordinator's description of it.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -29,7 +29,8 @@ class CopyStatus:
     """One copy of a task. `state`: the state of the copy; empty if unknown. `lag`: the number of changelog records that
     the copy still has to read; None if unknown.
 
-    `restored`: the number of changelog records that the copy has read since it was assigned to this thread.
+    `restored`: the number of changelog records that the copy has read since it was assigned to this thread. `left_ms`:
+    the time until the copy has read the records of its lag, as the coordinator expects it; None if unknown.
     """
 
     task: str
@@ -37,6 +38,7 @@ class CopyStatus:
     state: str = ""
     lag: int | None = None
     restored: int = 0
+    left_ms: int | None = None
 
     @property
     def restore_percent(self) -> int | None:
@@ -130,7 +132,7 @@ def _row(member: MemberView, view: GroupView, status: Mapping[str, Any]) -> Thre
     if thread is None:
         state = NO_ANSWER if member.user_endpoint is not None else ""
         return ThreadRow(member.instance, member.client_id, state, tuple(_as_assigned(member, view)))
-    copies = tuple(_as_held(task, member.warm_up) for task in thread["tasks"])
+    copies = tuple(_as_held(task, member, view) for task in thread["tasks"])
     counts = (int(thread.get(count, 0)) for count in ("processed", "dropped", "passed_over"))
     return ThreadRow(member.instance, member.client_id, str(thread["state"]), copies, *counts)
 
@@ -141,11 +143,13 @@ def _as_assigned(member: MemberView, view: GroupView) -> Iterator[CopyStatus]:
             lag = view.lags.get((task, member.member_id))
             # a negative lag is not a number of records: it marks a running active task
             state = RUNNING if lag is not None and lag < 0 else ""
-            yield CopyStatus(task, role, state, None if lag is None else max(lag, 0))
+            left_ms = view.left_ms.get((task, member.member_id))
+            yield CopyStatus(task, role, state, None if lag is None else max(lag, 0), left_ms=left_ms)
 
 
-def _as_held(task: Mapping[str, Any], warm_ups: Iterable[str]) -> CopyStatus:
+def _as_held(task: Mapping[str, Any], member: MemberView, view: GroupView) -> CopyStatus:
     name, role = str(task["task"]), str(task["role"])
-    if role == STANDBY and name in warm_ups:
+    if role == STANDBY and name in member.warm_up:
         role = WARM_UP
-    return CopyStatus(name, role, str(task["state"]), task["lag"], task["restored"])
+    left_ms = view.left_ms.get((name, member.member_id))
+    return CopyStatus(name, role, str(task["state"]), task["lag"], task["restored"], left_ms)

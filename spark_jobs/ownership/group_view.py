@@ -61,7 +61,8 @@ class InstanceNotice:
 @dataclass(frozen=True, slots=True)
 class GroupView:
     """The coordinator's view of a group. `outcome`: the outcome of the last rebalance; empty before the first
-    rebalance. `lags`: the known lags in records, by task and member id.
+    rebalance. `lags`: the known lags in records, by task and member id. `left_ms`: the known times until task copies
+    have read the records of their lags.
 
     `condition`: the reason why a Stable group does not process records; None for a group that processes records.
     `advice`: a recommendation for the operator.
@@ -75,6 +76,7 @@ class GroupView:
     condition: str | None = None
     advice: str | None = None
     notices: tuple[InstanceNotice, ...] = ()
+    left_ms: Mapping[tuple[str, str], int] = field(default_factory=dict, repr=False)
 
     @property
     def is_settled(self) -> bool:
@@ -109,15 +111,21 @@ class ListedRebalance:
 def group_view(client: CoordinatorClient, group_id: str) -> GroupView:
     """Requests the coordinator's description of the group. Raises CoordinatorError, CoordinatorUnavailable."""
     described = client.describe(group_id)
+
+    def known(number: str) -> dict[tuple[str, str], int]:
+        copies = described["tasks"]
+        return {(copy["task"], copy["member_id"]): copy[number] for copy in copies if copy.get(number) is not None}
+
     return GroupView(
         described["state"],
         described["generation_id"],
         (described.get("last_rebalance") or {}).get("outcome") or "",
         tuple(_read(MemberView, member) for member in described["members"]),
-        {(copy["task"], copy["member_id"]): copy["lag"] for copy in described["tasks"] if copy.get("lag") is not None},
+        known("lag"),
         described.get("condition"),
         described.get("advice"),
         tuple(_read(InstanceNotice, notice) for notice in described.get("notices", ())),
+        known("left_ms"),
     )
 
 

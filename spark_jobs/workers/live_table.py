@@ -2,10 +2,10 @@
 a terminal, a line is printed for each change.
 
 A task that runs or has caught up is shown as its task id, such as `0_3`. A task that still has to read changelog
-records is shown with the number of these records. Examples: `0_3 40% 1,200 left` for a restoring active task, and `0_3
-lag 17` for a standby. The lines below the table show advice about the group and the notices of its instances. A notice
-reports dropped records, passed-over records, logged warnings or logged errors. The number of processed records includes
-the records of instances that have ended.
+records is shown with the number of these records and, if it is known, the time until they are read. Examples: `0_3 40%
+1,200 left (about 12 s)` for a restoring active task, and `0_3 lag 17` for a standby. The lines below the table show
+advice about the group and the notices of its instances. A notice reports dropped records, passed-over records, logged
+warnings or logged errors. The number of processed records includes the records of instances that have ended.
 """
 
 import time
@@ -19,6 +19,7 @@ from rich.text import Text
 
 from assignor.names.printable import one_line
 from coordinator_client.calls import state_text
+from rebalance_analysis.presentation.quantities import time_left_text
 from spark_jobs.ownership.group_status import (
     ACTIVE,
     RUNNING,
@@ -223,14 +224,17 @@ def headline(status: GroupStatus) -> str:
 
 
 def copy_text(copy: CopyStatus) -> str:
-    """Returns the task id, and the number of changelog records that the copy still has to read."""
+    """Returns the task id, and the number of changelog records that the copy still has to read, with the time that this
+    takes.
+    """
     percent = copy.restore_percent
+    time_left = f" ({time_left_text(copy.left_ms)})" if copy.lag and copy.left_ms is not None else ""
     if percent is not None:
-        return f"{copy.task} {percent}% {copy.lag:,} left"
+        return f"{copy.task} {percent}% {copy.lag:,} left{time_left}"
     if copy.role != ACTIVE and copy.lag is None:
         return f"{copy.task} lag ?"
     if copy.role != ACTIVE and copy.lag:
-        return f"{copy.task} lag {copy.lag:,}"
+        return f"{copy.task} lag {copy.lag:,}{time_left}"
     return copy.task if copy.state in (RUNNING, "") or copy.role != ACTIVE else f"{copy.task} {copy.state}"
 
 

@@ -171,7 +171,8 @@ class GroupMemberAnswer(BaseModel):
 class TaskCopyAnswer(BaseModel):
     """One copy of a task. `lag`: the copy's lag in records. The lag is -2 for a running active task, -3 if it is
     unknown, and null for a stateless task. `end_offset_sum`: the sum of the end offsets of the task's changelogs; null
-    if it is unknown.
+    if it is unknown. `left_ms`: the expected time until the copy has read the records of `lag`, at its speed of the
+    last seconds; null if there is nothing to read or if the time is not known.
     """
 
     task: TaskId
@@ -180,6 +181,7 @@ class TaskCopyAnswer(BaseModel):
     process_id: ProcessId | None
     lag: int | None = Field(examples=[120])
     end_offset_sum: int | None = Field(examples=[1_000])
+    left_ms: int | None = Field(None, examples=[1_500])
 
 
 class GroupAnswer(_ShownGroup):

@@ -37,8 +37,8 @@ function chipText(chip) {
   if (chip.standing === "unknown") return "how far behind is not known";
   if (chip.standing === "caught-up") return chip.lag ? `caught up, ${records(chip.lag)} behind` : "caught up";
   const of = chip.whole ? ` of ${count(chip.whole)}` : "";
-  const when = chip.left === null ? "until when is not known" : `caught up in about ${duration(chip.left)}`;
-  return `${records(chip.lag)} behind${of}, ${when}`;
+  const time = chip.left === null ? "time not known" : `about ${duration(Math.ceil(chip.left / 1000) * 1000)}`;
+  return `${records(chip.lag)} left${of}, ${time}`;
 }
 
 function done(chip) {

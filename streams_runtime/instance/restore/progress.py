@@ -17,6 +17,7 @@ from rich.progress import BarColumn, Progress, TaskID, TextColumn
 
 from assignor.topology.group_topology import GroupTopology
 from assignor.types import TaskId, TopicPartition
+from rebalance_analysis.presentation.quantities import time_left_ms
 from streams_runtime.common.clock import Clock, SystemClock
 from streams_runtime.instance.restore.restore_meter import RestoreRate
 
@@ -47,9 +48,10 @@ class ProgressRow(NamedTuple):
         """
         if self.finished or self.remaining == 0:
             return "0:00:00"
-        if self.per_s <= 0:
+        left_ms = time_left_ms(self.remaining, self.per_s)
+        if left_ms is None:
             return "-:--:--"
-        seconds = -int(-self.remaining // self.per_s)
+        seconds = -(-left_ms // 1_000)
         return f"{seconds // 3600}:{seconds // 60 % 60:02}:{seconds % 60:02}"
 
 

@@ -1,5 +1,6 @@
 """`assignor groups`, `assignor rebalances` and `assignor migrate`, against a running coordinator."""
 
+import itertools
 import json
 import os
 import re
@@ -21,6 +22,7 @@ from tests.coordinator_api.group_members import HttpMember, new_group, settle, s
 from tests.coordinator_api.service_process import ServiceProcess, clean_environment
 from tests.program import PROGRAM
 from tests.streams_runtime.stub_service import Answer, sent_on, stub_service
+from tests.waiting import wait_until
 
 NOBODY = "http://127.0.0.1:1"
 
@@ -63,7 +65,7 @@ def test_should_describe_a_group(service: ServiceProcess, member: HttpMember) ->
     assert re.search(r"^0_1 +active +1000 +worker-1$", text, re.MULTILINE)
     assert max(map(len, text.splitlines())) <= 80
     wide = assignor("groups", "describe", group_of(member), "--coordinator", service.url, "-o", "wide")[1]
-    assert re.search(rf"^0_1 +active +1000 +{member.member_id} +[0-9a-f-]{{36}}$", wide, re.MULTILINE)
+    assert re.search(rf"^0_1 +active +1000 +- +{member.member_id} +[0-9a-f-]{{36}}$", wide, re.MULTILINE)
 
 
 def test_should_say_what_to_do_about_a_group_without_members(service: ServiceProcess, client: httpx.Client) -> None:
@@ -87,6 +89,28 @@ def test_should_show_how_far_warm_ups_are(service: ServiceProcess, client: httpx
     shown = assignor("groups", "describe", group_of(member), "--coordinator", service.url)[1]
 
     assert "s), 1 warm-up restores, up to 1,000 records are left" in " ".join(shown.split())
+    assert re.search(r"TASK +ROLE +LAG +MEMBER$", shown, re.MULTILINE), "no speed is known"
+
+
+def test_should_show_the_time_that_a_restore_takes(service: ServiceProcess, member: HttpMember) -> None:
+    read = itertools.count(1)
+
+    def known() -> object:
+        assert member.heartbeat(task_offset_sums={"0_0": next(read), "0_1": -2}).status_code == 200
+        return {copy["task"]: copy["left_ms"] for copy in member.client.get(member.path).json()["tasks"]}["0_0"]
+
+    wait_until(known, "a time left")
+    where = ("groups", "describe", group_of(member), "--coordinator", service.url)
+    _, shown, _ = assignor(*where)
+    _, document, _ = assignor(*where, "-o", "json")
+
+    restoring, running = json.loads(document)["tasks"]
+    # up to 1,000 of 1,000 records are left, and some were read in a second
+    assert 1_000 < restoring["left_ms"] < 1_000_000
+    assert running["left_ms"] is None
+    assert re.search(r"^TASK +ROLE +LAG +TIME LEFT +MEMBER$", shown, re.MULTILINE)
+    assert re.search(r"^0_0 +active +9[0-9]+ +about [0-9]+ (s|min.*) +worker-1$", shown, re.MULTILINE)
+    assert re.search(r"^0_1 +active +running +- +worker-1$", shown, re.MULTILINE)
 
 
 def test_should_list_and_show_rebalances(service: ServiceProcess, member: HttpMember, tmp_path: Path) -> None:

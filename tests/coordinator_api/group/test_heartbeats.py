@@ -50,6 +50,27 @@ def heard_ms(recorded: RecordedGroup, name: str) -> int | None:
     return next(one.last_heard_ms for one in recorded.group.describe().members if one.member.member_id == name)
 
 
+def test_should_measure_the_speed_of_a_task_between_heartbeats() -> None:
+    recorded = stable()
+
+    def speed(at_ms: int, sums: dict[TaskId, int] | None) -> float:
+        recorded.now_ms = at_ms
+        respond(recorded, events.Heartbeat("a", 1, sums))
+        (member,) = (each for each in recorded.group.describe().members if each.member.member_id == "a")
+        return member.tasks[0].per_s
+
+    assert speed(10_000, {A: 500}) == 0, "not known after one heartbeat"
+    assert speed(12_000, {A: 2_500}) == 1_000
+    assert speed(12_900, {A: 9_000}) == 1_000, "the speed of a short span would jump"
+    assert speed(16_000, {A: 10_500}) == 2_000
+    assert speed(19_000, None) == 0, "no sum has changed"
+    assert speed(22_000, {A: -2}) == 0, "it runs"
+    assert speed(25_000, {A: 300}) == 0, "it starts again"
+    assert speed(28_000, {A: 3_300}) == 1_000
+    respond(recorded, events.FetchAssignment("a", 1))
+    assert recorded.group.describe().members[0].tasks[0].per_s == 1_000, "only heartbeats report offsets"
+
+
 def test_should_answer_from_the_committed_state_while_a_later_one_is_being_committed() -> None:
     recorded = stable()
     committed = recorded.group.image

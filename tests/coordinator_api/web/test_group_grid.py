@@ -3,7 +3,7 @@
 import json
 from typing import Any
 
-from coordinator_api.web.grid import Chip, GroupGrid, RecentLags, SeenLags, grid_document, group_grid, pack_grid
+from coordinator_api.web.grid import Chip, GroupGrid, grid_document, group_grid, pack_grid
 from coordinator_api.web.group_page import GridFilter, filtered, sections
 
 FIRST, SECOND = "00000000-0000-0000-0000-00000000000a", "00000000-0000-0000-0000-00000000000b"
@@ -25,7 +25,7 @@ def member(member_id: str, process_id: str, client_id: str, **changes: object) -
 
 
 def copy(task: str, role: str, member_id: str, lag: int | None, end: int | None = 1_000) -> dict[str, Any]:
-    return {"task": task, "role": role, "member_id": member_id, "lag": lag, "end_offset_sum": end}
+    return {"task": task, "role": role, "member_id": member_id, "lag": lag, "end_offset_sum": end, "left_ms": None}
 
 
 def document(members: list[dict[str, Any]], tasks: list[dict[str, Any]]) -> dict[str, Any]:
@@ -74,30 +74,26 @@ def test_should_say_of_each_copy_how_far_it_is() -> None:
         "active 0_10": "runs",
         "standby 0_2": "caught up, 40 records behind",
         "active 0_2": "how far behind is not known",
-        "warm-up 1_0": "600 records behind of 1,000, until when is not known",
+        "warm-up 1_0": "600 records left of 1,000, time not known",
     }
     assert [(instance, chip.done) for instance, chip in grid.restoring] == [("app-10", 40)]
 
 
-def test_should_tell_until_when_a_copy_is_restored_from_two_looks() -> None:
-    looked = of_two()
-    looked["tasks"][-1]["lag"] = 800
-    before = SeenLags.of(looked, at_ms=10_000)
+def test_should_show_what_a_copy_has_left_with_a_time() -> None:
+    seen = of_two()
+    seen["tasks"][3]["lag"] = 40
+    for restoring in seen["tasks"][2:]:
+        restoring["left_ms"] = 11_100
 
-    grid = group_grid(of_two(), before, 12_000)
+    grid = group_grid(seen)
 
-    # 200 records in 2 s, and 500 to go until 100 are left
-    assert grid.restoring[0][1] == Chip("1_0", "warm-up", "behind", 600, 1_000, 5_000)
-    assert group_grid(of_two(), before, 10_100).restoring[0][1].left_ms is None
-    assert group_grid(looked, before, 12_000).restoring[0][1].left_ms is None
-
-
-def test_should_compare_lags_with_those_of_five_to_ten_seconds_before() -> None:
-    recent = RecentLags()
-
-    compared = [recent.compared_with(SeenLags(at_ms, {})).at_ms for at_ms in range(0, 20_000, 2_500)]
-
-    assert compared == [0, 0, 0, 0, 0, 5_000, 5_000, 10_000]
+    assert grid.restoring == (
+        ("app-10", Chip("1_0", "warm-up", "behind", 600, 1_000, 11_100)),
+        ("app-10", Chip("0_2", "active", "behind", 40, 1_000, 11_100)),
+    )
+    assert words(grid)["warm-up 1_0"] == "600 records left of 1,000, about 12 s"
+    assert words(grid)["active 0_2"] == "40 records left of 1,000, about 12 s", "no lag of an active task is acceptable"
+    assert words(grid)["standby 0_2"] == "caught up, 40 records behind"
 
 
 def test_should_not_say_that_a_task_runs_whose_owner_has_not_heard_of_it() -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from assignor.topology.group_topology import GroupTopology, Subtopology, SubtopologyStore
 from coordinator_api.web import group_documents
-from coordinator_api.web.grid import GroupGrid, SeenLags, group_grid, pack_grid
+from coordinator_api.web.grid import GroupGrid, group_grid, pack_grid
 from coordinator_api.web.static_files import PackedFile
 from coordinator_api.web.topology_page import topology_view
 from tests.coordinator_api.http.tenants import Tenants
@@ -33,7 +33,7 @@ async def test_should_show_each_instance_with_links_to_the_histories_of_its_task
     assert [each.text for each in page.select("#grid .who b")] == ["node-1"]
     chips = page.select("#grid .thread .task")
     assert [each["href"] for each in chips] == [f"../../ui/groups/b-1/tasks/0_{at}" for at in range(4)]
-    assert chips[0]["title"] == "0_0, active: 1,000 records behind of 1,000, until when is not known"
+    assert chips[0]["title"] == "0_0, active: 1,000 records left of 1,000, time not known"
     assert all(row.select_one('[role="rowheader"], [role="columnheader"]') for row in page.select('[role="row"]'))
 
 
@@ -124,9 +124,9 @@ async def test_should_hold_one_thread_for_many_pages(service: Tenants, monkeypat
 async def test_should_make_a_grid_once_if_a_page_shows_it(service: Tenants, monkeypatch: pytest.MonkeyPatch) -> None:
     grids = []
 
-    def counted_grid(document: Mapping[str, Any], before: SeenLags, now_ms: int) -> GroupGrid:
-        grids.append(now_ms)
-        return group_grid(document, before, now_ms)
+    def counted_grid(document: Mapping[str, Any]) -> GroupGrid:
+        grids.append(document)
+        return group_grid(document)
 
     monkeypatch.setattr(group_documents, "group_grid", counted_grid)
     monkeypatch.setattr(group_documents, "KEPT_S", 3_600.0)

@@ -9,6 +9,8 @@ from rebalance_analysis.presentation.quantities import (
     lag_text,
     listed,
     task_ranges,
+    time_left_ms,
+    time_left_text,
     time_text,
     utc,
     utc_iso,
@@ -36,6 +38,23 @@ from rebalance_analysis.presentation.quantities import (
 )
 def test_should_say_how_long_in_two_units(ms: float, text: str) -> None:
     assert duration_text(ms) == text
+
+
+@pytest.mark.parametrize(
+    "records, per_s, left_ms, text",
+    [
+        (0, 10.0, 0, "about 0 ms"),
+        (1, 3.0, 334, "about 1 s"),
+        (1_200, 100.0, 12_000, "about 12 s"),
+        (1_201, 100.0, 12_010, "about 13 s"),
+        (425, 1.0, 425_000, "about 7 min 5 s"),
+        (1, 0.0, None, ""),
+        (10**9, 1.0, None, ""),
+    ],
+)
+def test_should_tell_the_time_that_is_left(records: int, per_s: float, left_ms: int | None, text: str) -> None:
+    assert time_left_ms(records, per_s) == left_ms
+    assert time_left_text(left_ms) == text
 
 
 def test_should_say_a_time_in_utc() -> None:

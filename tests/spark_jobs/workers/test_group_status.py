@@ -15,8 +15,11 @@ def member(name: str, *, endpoint: str | None = ENDPOINT, **tasks: tuple[str, ..
     return MemberView(f"{name}-id", name, "process", True, True, 0, **held, user_endpoint=endpoint)
 
 
-def view(*members: MemberView, lags: dict[tuple[str, str], int] | None = None) -> GroupView:
-    return GroupView("Stable", 7, "stable", members, lags or {})
+Numbers = dict[tuple[str, str], int]
+
+
+def view(*members: MemberView, lags: Numbers | None = None, left_ms: Numbers | None = None) -> GroupView:
+    return GroupView("Stable", 7, "stable", members, lags or {}, left_ms=left_ms or {})
 
 
 def held(task: str, role: str, state: str, lag: int | None, restored: int = 0) -> dict[str, Any]:
@@ -38,7 +41,8 @@ def test_should_take_progress_from_the_instance_and_warm_ups_from_the_coordinato
             }
         ]
     }
-    seen = view(member("a-t0", active=("0_0", "0_1"), standby=("0_2",), warm_up=("0_3",)))
+    a = member("a-t0", active=("0_0", "0_1"), standby=("0_2",), warm_up=("0_3",))
+    seen = view(a, left_ms={("0_1", "a-t0-id"): 9_000, ("0_2", "other"): 5_000})
     assert thread_rows(seen, {ENDPOINT: status}) == (
         ThreadRow(
             ENDPOINT,
@@ -46,7 +50,7 @@ def test_should_take_progress_from_the_instance_and_warm_ups_from_the_coordinato
             "partitions-assigned",
             (
                 CopyStatus("0_0", "active", "running", 0, 5),
-                CopyStatus("0_1", "active", "restoring", 25, 75),
+                CopyStatus("0_1", "active", "restoring", 25, 75, 9_000),
                 CopyStatus("0_2", "standby", "running", 3),
                 CopyStatus("0_3", "warm-up", "created", None),
             ),
@@ -77,10 +81,11 @@ def test_should_show_what_the_coordinator_knows_when_the_instance_says_nothing(
         member("b-t0", endpoint=endpoint),
         member("a-t0", endpoint=endpoint, active=("0_0", "0_1"), standby=("0_2",), warm_up=("0_3",)),
         lags=lags,
+        left_ms={("0_1", "a-t0-id"): 4_000},
     )
     copies = (
         CopyStatus("0_0", "active", "running", 0),
-        CopyStatus("0_1", "active", "", 40),
+        CopyStatus("0_1", "active", "", 40, left_ms=4_000),
         CopyStatus("0_2", "standby", "", 0),
         CopyStatus("0_3", "warm-up", "", None),
     )

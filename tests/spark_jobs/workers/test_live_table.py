@@ -137,6 +137,8 @@ def test_should_keep_the_table_on_a_terminal_and_say_below_it_that_the_coordinat
         (CopyStatus("0_0", "active", "created"), "0_0 created"),
         (CopyStatus("0_0", "active", "restoring"), "0_0 restoring"),
         (CopyStatus("0_0", "active", "restoring", 1_200, 800), "0_0 40% 1,200 left"),
+        (CopyStatus("0_0", "active", "restoring", 1_200, 800, 11_500), "0_0 40% 1,200 left (about 12 s)"),
+        (CopyStatus("0_0", "warm-up", "running", 1_017, 0, 61_000), "0_0 lag 1,017 (about 1 min 1 s)"),
         (CopyStatus("0_0", "active"), "0_0"),
         (CopyStatus("0_0", "standby", "running", 0), "0_0"),
         (CopyStatus("0_0", "standby", "created"), "0_0 lag ?"),
