@@ -8,7 +8,9 @@ Rules:
   ever, because a thread has a fixed number of tasks, and each task is restored once.
 - Two tasks are read at the same time. With a single task, the thread would wait for the first fetch of the next task at
   each change of tasks, and only one broker would work. More than two tasks would share the thread. Then tasks of about
-  the same size would all become ready late, at about the same time.
+  the same size would all become ready late, at about the same time. Measured with ten tasks of 1,000 to 512,000 records
+  on the embedded log: on average, a task was restored after 0.26 s with two tasks at a time, after 0.23 s with one, and
+  after 0.40 s with all.
 - A task that makes no progress for half a second does not count as one of the two tasks. It is still read. For example,
   the partition of its changelog has no leader, or the restore waits for the end of an open transaction. So such a task
   does not delay the other tasks.
