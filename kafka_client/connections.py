@@ -86,6 +86,8 @@ class Connections:
     """
 
     def __init__(self, settings: ClientSettings) -> None:
+        self.cluster_id: str | None = None
+        """The id of the cluster; None until a broker has returned metadata."""
         self._settings = settings
         self._brokers: dict[int, Address] = {}
         self._open: dict[Address, AIOKafkaConnection] = {}
@@ -95,8 +97,11 @@ class Connections:
         self._process_id = os.getpid()
         self._when_collected: weakref.finalize[..., Connections] | None = None
 
-    def set_brokers(self, brokers: Mapping[int, Address]) -> None:
-        """Replaces the known brokers by the brokers of the newest metadata."""
+    def set_cluster(self, cluster_id: str | None, brokers: Mapping[int, Address]) -> None:
+        """Replaces the known brokers by the brokers of the newest metadata. `cluster_id`: the id of the cluster in this
+        metadata.
+        """
+        self.cluster_id = cluster_id
         self._brokers = dict(brokers)
 
     def add_broker(self, node_id: int, address: Address) -> None:

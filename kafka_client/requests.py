@@ -3,14 +3,17 @@
 The versions in aiokafka lack these features: `skip_assignment` (KIP-814), the reasons for joining and leaving
 (KIP-800), leaving by `group.instance.id` (KIP-345), and group types (KIP-848). OffsetFetch 7 can require stable offsets
 (KIP-447). DescribeGroups 4 returns `group.instance.id`. CreateTopics 4 lets the cluster choose the replication factor
-(KIP-464). IncrementalAlterConfigs changes some configs of a topic, and does not change the other configs (KIP-339).
+(KIP-464). Metadata 10 returns topic ids (KIP-516). IncrementalAlterConfigs changes some configs of a topic, and does
+not change the other configs (KIP-339).
 Source of field order and types: `JoinGroupRequest.json` and the other message definitions in kafka-clients.
 """
 
 from collections.abc import Iterable, Mapping
+from io import BytesIO
 from typing import Any
 
 from aiokafka.errors import IncompatibleBrokerVersion
+from aiokafka.protocol.abstract import AbstractType
 from aiokafka.protocol.admin import CreateTopicsRequest_v3, CreateTopicsResponse_v3
 from aiokafka.protocol.api import RequestStruct, Response
 from aiokafka.protocol.types import (
@@ -32,6 +35,8 @@ from aiokafka.protocol.types import (
 from assignor.types import TopicPartition
 
 NO_TAGS: dict[int, bytes] = {}
+NO_UUID = bytes(16)
+"""The id of a topic without an id. Source: `Uuid.ZERO_UUID`."""
 TOPIC = 2
 """The code of the resource type "topic". Source: `ConfigResource.Type`."""
 SET_CONFIG, DELETE_CONFIG = 0, 1
@@ -42,6 +47,18 @@ SET_CONFIG, DELETE_CONFIG = 0, 1
 _TAGS = ("tags", TaggedFields)
 _THROTTLED = ("throttle_time_ms", Int32)
 _ERROR = ("error_code", Int16)
+
+
+class Uuid(AbstractType[bytes]):  # type: ignore[misc]
+    """The type `uuid` of Kafka's protocol: 16 bytes."""
+
+    @classmethod
+    def encode(cls, value: bytes) -> bytes:
+        return value
+
+    @classmethod
+    def decode(cls, data: BytesIO) -> bytes:
+        return data.read(len(NO_UUID))
 
 
 class VersionedRequest:
@@ -114,6 +131,45 @@ _DESCRIBED_MEMBER = (
     ("member_assignment", Bytes),
 )
 
+_BROKER = (("node_id", Int32), *_compact("host"), ("port", Int32), *_compact("rack"), _TAGS)
+_PARTITION = (
+    _ERROR,
+    ("partition", Int32),
+    ("leader", Int32),
+    ("leader_epoch", Int32),
+    ("replicas", CompactArray(Int32)),
+    ("isr", CompactArray(Int32)),
+    ("offline_replicas", CompactArray(Int32)),
+    _TAGS,
+)
+
+Metadata10 = _version(
+    ("Metadata", 3, 10),
+    (
+        ("topics", CompactArray(("topic_id", Uuid), *_compact("topic"), _TAGS)),
+        ("allow_auto_topic_creation", Boolean),
+        ("include_cluster_authorized_operations", Boolean),
+        ("include_topic_authorized_operations", Boolean),
+    ),
+    (
+        ("brokers", CompactArray(*_BROKER)),
+        *_compact("cluster_id"),
+        ("controller_id", Int32),
+        (
+            "topics",
+            CompactArray(
+                _ERROR,
+                *_compact("topic"),
+                ("topic_id", Uuid),
+                ("is_internal", Boolean),
+                ("partitions", CompactArray(*_PARTITION)),
+                ("authorized_operations", Int32),
+                _TAGS,
+            ),
+        ),
+        ("authorized_operations", Int32),
+    ),
+)
 OffsetFetch7 = _version(
     ("OffsetFetch", 9, 7),
     (

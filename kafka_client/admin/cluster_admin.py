@@ -60,6 +60,18 @@ class ClusterAdmin(AbstractAsyncContextManager["ClusterAdmin"]):
         """Returns the running brokers with their racks, sorted by id."""
         return (await self.cluster(())).brokers
 
+    @property
+    def cluster_id(self) -> str | None:
+        """The id of the cluster; None until a call of this client has read metadata."""
+        return self._connections.cluster_id
+
+    async def topic_ids(self, names: Iterable[str]) -> dict[str, str]:
+        """Returns the ids of the requested topics that exist. A topic that is deleted and created again has another id
+        (KIP-516). Brokers before Kafka 2.8 return no ids.
+        """
+        asked = sorted(set(names))
+        return dict((await self._call(f"topics {_some(asked)}", fetch_metadata, asked)).topic_ids)
+
     async def topics(self, names: Iterable[str] | None = None) -> dict[str, TopicMetadata]:
         """Returns the metadata of the requested topics that exist. `names`: the requested topics; None for all topics
         that the user may see. A partition without a leader has leader -1.

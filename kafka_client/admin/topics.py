@@ -15,8 +15,11 @@ Source: `InternalTopicManager.makeReady`, `CreateTopicsHandler`, `KafkaAdminClie
 `KafkaAdminClient.incrementalAlterConfigs`, `KafkaAdminClient.deleteTopics`.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from base64 import urlsafe_b64encode
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from operator import itemgetter
+from typing import Any
 
 from aiokafka.protocol.admin import (
     CreatePartitionsRequest,
@@ -25,7 +28,7 @@ from aiokafka.protocol.admin import (
     DeleteTopicsRequest,
     DescribeConfigsRequest,
 )
-from aiokafka.protocol.metadata import MetadataRequest
+from aiokafka.protocol.metadata import MetadataRequest_v5
 
 from assignor.topology.cluster import Broker, TopicMetadata
 from assignor.topology.internal_topics import CreatedTopic
@@ -34,10 +37,13 @@ from kafka_client.error_codes import TOPIC_ALREADY_EXISTS, UNKNOWN_TOPIC_OR_PART
 from kafka_client.errors import NotNow, TopicHasOtherPartitions, UnknownTopic
 from kafka_client.requests import (
     DELETE_CONFIG,
+    NO_TAGS,
+    NO_UUID,
     SET_CONFIG,
     TOPIC,
     CreateTopics4,
     IncrementalAlterConfigs0,
+    Metadata10,
     VersionedRequest,
 )
 
@@ -52,12 +58,14 @@ NO_LEADER = -1
 @dataclass(frozen=True, slots=True)
 class ClusterMetadata:
     """Brokers and topics of a cluster. `topics`: the topics that exist. If a partition has no leader, its leader is
-    NO_LEADER. `controller`: None if the controller is not among the brokers.
+    NO_LEADER. `controller`: None if the controller is not among the brokers. `topic_ids`: the ids of `topics`, in the
+    form that Kafka's tools print. A topic has no id if the broker is older than Kafka 2.8.
     """
 
     brokers: tuple[Broker, ...]
     topics: Mapping[str, TopicMetadata]
     controller: int | None
+    topic_ids: Mapping[str, str]
 
 
 async def fetch_metadata(connections: Connections, topics: Iterable[str] | None) -> ClusterMetadata:
@@ -65,12 +73,16 @@ async def fetch_metadata(connections: Connections, topics: Iterable[str] | None)
     request does not create topics. Raises NotNow, KafkaRefused.
     """
     names = None if topics is None else sorted(set(topics))
-    answer = await connections.send(MetadataRequest(names, allow_auto_topic_creation=False))
+    with_ids = None if names is None else [(NO_UUID, name, NO_TAGS) for name in names]
+    answer = await connections.send(
+        VersionedRequest(MetadataRequest_v5(names, False), Metadata10(with_ids, False, False, False, NO_TAGS))
+    )
     if not answer.brokers:
         raise NotNow("the cluster has no brokers yet")
-    connections.set_brokers({node_id: (host, port) for node_id, host, port, _ in answer.brokers})
+    connections.set_cluster(answer.cluster_id, {node_id: (host, port) for node_id, host, port, *_ in answer.brokers})
     found: dict[str, TopicMetadata] = {}
-    for code, topic, _, partitions in answer.topics:
+    ids: dict[str, str] = {}
+    for code, topic, topic_id, partitions in _topics(answer):
         if code == UNKNOWN_TOPIC_OR_PARTITION:
             continue
         # a request for all topics must not fail because one topic is being created
@@ -78,22 +90,38 @@ async def fetch_metadata(connections: Connections, topics: Iterable[str] | None)
             check(code, f"topic {topic}")
         if partitions:
             found[topic] = _topic(partitions)
+            if topic_id != NO_UUID:
+                ids[topic] = urlsafe_b64encode(topic_id).decode().rstrip("=")
     return ClusterMetadata(
-        tuple(Broker(node_id, rack) for node_id, _, _, rack in sorted(answer.brokers)),
+        tuple(Broker(node_id, rack) for node_id, _, _, rack, *_ in sorted(answer.brokers, key=itemgetter(0))),
         dict(sorted(found.items())),
         answer.controller_id if any(each[0] == answer.controller_id for each in answer.brokers) else None,
+        ids,
     )
 
 
-def _topic(partitions: list[tuple[int, int, int, list[int], list[int], list[int]]]) -> TopicMetadata:
-    """Returns the metadata of one topic. Each element of `partitions` has the error code, number, leader, replicas,
-    in-sync replicas and offline replicas.
+_Partition = tuple[int, int, list[int]]
+"""The number of a partition, its leader and its replicas."""
+
+
+def _topics(answer: Any) -> Iterator[tuple[int, str, bytes, list[_Partition]]]:
+    """Yields the error code, the name, the id and the partitions of each topic in the answer, for both versions of the
+    answer.
     """
-    in_order = sorted(partitions, key=lambda partition: partition[1])
+    if answer.API_VERSION < Metadata10.API_VERSION:
+        for code, topic, _, partitions in answer.topics:
+            yield code, topic, NO_UUID, [(number, leader, replicas) for _, number, leader, replicas, *_ in partitions]
+    else:
+        for code, topic, topic_id, _, partitions, *_ in answer.topics:
+            yield code, topic, topic_id, [(number, leader, each) for _, number, leader, _, each, *_ in partitions]
+
+
+def _topic(partitions: list[_Partition]) -> TopicMetadata:
+    in_order = sorted(partitions)
     return TopicMetadata(
         len(in_order),
-        replicas=tuple(tuple(partition[3]) for partition in in_order),
-        leaders=tuple(partition[2] for partition in in_order),
+        replicas=tuple(tuple(replicas) for _, _, replicas in in_order),
+        leaders=tuple(leader for _, leader, _ in in_order),
     )
 
 
