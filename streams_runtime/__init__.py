@@ -73,6 +73,7 @@ if TYPE_CHECKING:
     from streams_runtime.local_run.topology_test_driver import TopologyTestDriver as TopologyTestDriver
     from streams_runtime.local_run.topology_test_topics import InputTopic as InputTopic
     from streams_runtime.local_run.topology_test_topics import OutputTopic as OutputTopic
+    from streams_runtime.logs.base import IsolationLevel as IsolationLevel
     from streams_runtime.logs.base import NewTopic as NewTopic
     from streams_runtime.logs.base import OffsetReset as OffsetReset
     from streams_runtime.logs.opening import open_log as open_log

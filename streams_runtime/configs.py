@@ -1,6 +1,6 @@
 """The configs of one instance, with Kafka's dotted names, defaults and bounds.
 
-Source: `StreamsConfig` of 4.3.1. `assignor.configs` defines the configs for the placement of tasks
+Source: `StreamsConfig` of 4.4.0. `assignor.configs` defines the configs for the placement of tasks
 (`num.standby.replicas`, ...), which become part of the group's definition. An unknown key raises an error that names
 the most similar known key. If Kafka has a key that this project does not have, the error names this project's
 replacement.
@@ -155,6 +155,10 @@ class StreamsConfig:
     restoring in one pass while other tasks run. `record_pass_ms`: the time limit for processing records in one pass;
     after it, the thread punctuates and commits. `topology_optimization`: a subset of `OPTIMIZATIONS`; None if the
     config was not given. `kafka_properties`: the properties for Kafka's clients; they may contain secrets.
+    `enable_transactional_statestores`: True if changes of a store stay in memory until their task commits. An
+    instance's threads share `statestore_uncommitted_max_bytes` equally; -1 for no limit. `state_checkpoint_file`: True
+    to write `.checkpoint` files, too. `configured_isolation_level`: the value of `isolation.level`; None if the config
+    was not given.
     """
 
     application_id: str = field(metadata=_values(_text))
@@ -171,6 +175,12 @@ class StreamsConfig:
     max_task_idle_ms: int = field(default=0, metadata=_whole(-1))
     task_timeout_ms: int = field(default=300_000, metadata=_whole(0))
     statestore_cache_max_bytes: int = field(default=10 * 1024 * 1024, metadata=_whole(0))
+    enable_transactional_statestores: bool = field(default=True, metadata=_values(_boolean, "true, false"))
+    statestore_uncommitted_max_bytes: int = field(default=64 * 1024 * 1024, metadata=_whole(-1))
+    state_checkpoint_file: bool = field(default=False, metadata=_values(_boolean, "true, false"))
+    configured_isolation_level: IsolationLevel | None = field(
+        default=None, metadata={**_one_of(IsolationLevel, IsolationLevel), "key": "isolation.level"}
+    )
     poll_ms: int = field(default=100, metadata=_whole(0))
     max_poll_records: int = field(default=1_000, metadata=_whole(1, JAVA_INT_MAX))
     buffered_records_per_partition: int = field(default=1_000, metadata=_whole(1, JAVA_INT_MAX))
@@ -231,6 +241,11 @@ class StreamsConfig:
         return IsolationLevel.READ_COMMITTED if self.exactly_once else IsolationLevel.READ_UNCOMMITTED
 
     @property
+    def query_isolation_level(self) -> IsolationLevel:
+        """The isolation level with which queries read stores, if a query does not choose its own level."""
+        return self.isolation_level if self.configured_isolation_level is None else self.configured_isolation_level
+
+    @property
     def effective_commit_interval_ms(self) -> int:
         if self.commit_interval_ms is not None:
             return self.commit_interval_ms
@@ -270,7 +285,7 @@ class StreamsConfig:
         """Returns the configs that are given by dotted names. Raises an InputError that names the invalid key."""
         configs = cls("", "")._with_values(values, where)
         for key in ("application.id", "bootstrap.servers"):
-            if not getattr(configs, _FIELD_OF[key].name):
+            if not getattr(configs, FIELD_OF[key].name):
                 raise InputError(f"{key!r} is missing and has no default", where)
         return _checked(configs, where)
 
@@ -288,7 +303,7 @@ class StreamsConfig:
                 raise InputError(f"unknown config {key!r}: configs have names of text", where)
             if key.startswith(_CLIENT_TAG_PREFIX):
                 tags[key.removeprefix(_CLIENT_TAG_PREFIX)] = str(value)
-            elif (setting := _FIELD_OF.get(key)) is not None:
+            elif (setting := FIELD_OF.get(key)) is not None:
                 is_default = value is None and setting.default is None
                 fields_given[setting.name] = None if is_default else setting.metadata["read"](key, value, where)
             elif key in _ASSIGNMENT_KEYS or key.startswith("topic."):
@@ -324,13 +339,14 @@ _ASSIGNMENT_KEYS = frozenset(KNOWN_KEYS)
 KAFKA_PROPERTIES = (CLIENT_KEYS | LOG_KEYS) - {"bootstrap.servers", "client.id", LINGER_MS, REPLICATION_FACTOR}
 """The configs of an application may contain these properties of Kafka's clients."""
 
-# the key of each config is computed from its field name, so that the two names always agree
-_FIELD_OF = {one.name.replace("_", "."): one for one in fields(StreamsConfig) if one.metadata}
+# The key of each config is computed from its field name, so that the two names always agree. Exception: the field of
+# `isolation.level` names its key, because the property `isolation_level` is the level with which tasks read the log.
+FIELD_OF = {one.metadata.get("key", one.name.replace("_", ".")): one for one in fields(StreamsConfig) if one.metadata}
 
 
 def accepted_values(key: str) -> str:
     """Returns a text about the accepted values of a config; "" if any text is accepted."""
-    setting = _FIELD_OF.get(key)
+    setting = FIELD_OF.get(key)
     return "" if setting is None else str(setting.metadata["accepted"])
 
 
@@ -407,11 +423,11 @@ def _hint(key: str) -> str:
         return f": {_INSTEAD[key]}"
     if key in _SINGLE_CLIENT_KEYS or key.startswith(_CLIENT_PREFIXES):
         return f": {_NO_CLIENT}"
-    return did_you_mean(key, [*_FIELD_OF, *_ASSIGNMENT_KEYS])
+    return did_you_mean(key, [*FIELD_OF, *_ASSIGNMENT_KEYS])
 
 
 # Advice for two kinds of Kafka's keys: keys that this project does not have, and keys that are set outside these
-# configs. Source: `StreamsConfig`, `ConsumerConfig`, `ProducerConfig` of 4.3.1. `stream.threads.run.as` is a former
+# configs. Source: `StreamsConfig`, `ConsumerConfig`, `ProducerConfig` of 4.4.0. `stream.threads.run.as` is a former
 # config of this project.
 _HANDLERS = "handlers are arguments of Application"
 _SENDING = f"{_HANDLERS}: processing_exception_handler= also handles errors when sending"
@@ -421,6 +437,7 @@ _STORES = "choose the kind of store with its builder or Materialized (persistent
 _INSTEAD = {
     "windowed.inner.class.serde": "use TimeWindowedSerde",
     "window.size.ms": "use TimeWindowedSerde",
+    "default.interactive.query.isolation.level": "use 'isolation.level'",
     "cache.max.bytes.buffering": "use 'statestore.cache.max.bytes'",
     "default.timestamp.extractor": "use timestamp_extractor= of the source",
     "deserialization.exception.handler": f"{_HANDLERS}: deserialization_exception_handler=",
@@ -437,4 +454,4 @@ _INSTEAD = {
     "group.protocol": "the coordinator of this project speaks the classic protocol",
 }
 _CLIENT_PREFIXES = ("consumer.", "main.consumer.", "restore.consumer.", "global.consumer.", "producer.", "admin.")
-_SINGLE_CLIENT_KEYS = frozenset(("acks", "batch.size", "enable.idempotence", "isolation.level", "retries"))
+_SINGLE_CLIENT_KEYS = frozenset(("acks", "batch.size", "enable.idempotence", "retries"))

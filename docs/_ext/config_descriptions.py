@@ -23,6 +23,17 @@ RUNTIME: dict[str, str] = {
     "statestore.cache.max.bytes": "How much the record caches of an instance may hold, shared equally by its stream "
     "threads. Stores with `caching`, which tables and windows have, write, log and forward a changed key once, at a "
     "commit or when the cache is full. 0 switches it off: every update is written and forwarded by itself.",
+    "enable.transactional.statestores": "Whether changes of a RocksDB store stay in memory until their task commits, "
+    "and then become durable together with their changelog offset. A process that is killed then leaves a committed "
+    "state. With `false`, changes are written in between, and exactly-once deletes the state after a kill and restores "
+    "all of it. Kafka 4.4 has `false` as its default.",
+    "statestore.uncommitted.max.bytes": "How much memory the uncommitted changes of an instance may take, shared "
+    "equally by its stream threads. A thread that has more commits early. -1: no limit.",
+    "state.checkpoint.file": "Whether changelog offsets are also written to a `.checkpoint` file in the directory of "
+    "each task, as Kafka up to 4.2 does: for tools, and before you go back to an older release.",
+    "isolation.level": "What queries of stores show if they do not choose: `read_committed` shows what the last commit "
+    "wrote, `read_uncommitted` also what was processed since. Without it: `read_committed` under exactly-once, else "
+    "`read_uncommitted`. It changes no consumer of Kafka: a task reads committed records under exactly-once.",
     "poll.ms": "How long a thread without work waits for records.",
     "max.poll.records": "The most records that one poll returns.",
     "buffered.records.per.partition": "A task that has buffered more records of a partition than this pauses it.",
@@ -59,7 +70,7 @@ RUNTIME: dict[str, str] = {
     "store is opened; or a class with such a method `set_config`; or the full name of one. The options have this "
     "runtime's defaults. All stores of a process share one block cache of 128 MiB and 128 MiB for memtables; a "
     "function that sets a block cache or a write buffer manager leaves that budget, so create such an object once, "
-    "outside of the function. There is no write-ahead log: the changelog is the log.",
+    "outside of the function. Leave atomic flush and the write-ahead log on: stores rely on both after a crash.",
     "default.key.serde": "The serde of keys where a call of the DSL is given none: a serde, `string`, `long`, "
     "`double`, `bytes`, `json`, or the full name of a serde or its class.",
     "default.value.serde": "The same for values.",

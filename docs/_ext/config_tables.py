@@ -1,13 +1,13 @@
 """Tables of configs and settings, with the defaults that the code has."""
 
-from dataclasses import MISSING, fields
+from dataclasses import MISSING
 
 from assignor.configs import INTEGER_BOUNDS, RACK_AWARE_STRATEGIES, AssignmentConfigs
 from assignor.types import JAVA_INT_MAX, JAVA_INT_MIN, JAVA_LONG_MIN
 from coordinator_api.settings import setting_rows
 from docs._ext.config_descriptions import PLACEMENT, PREFIXES, RUNTIME
 from docs._ext.markdown import code, table
-from streams_runtime.configs import StreamsConfig, accepted_values
+from streams_runtime.configs import FIELD_OF, accepted_values
 
 _HEADER = ("key", "default", "what it does")
 _FIELDS_WITH_A_LONGER_KEY = {  # AssignmentConfigs shortens these names
@@ -20,10 +20,8 @@ _FIELDS_WITH_A_LONGER_KEY = {  # AssignmentConfigs shortens these names
 def runtime_configs() -> str:
     """Keys of `StreamsConfig`, in the order of its fields."""
     rows = []
-    for each in fields(StreamsConfig):
-        key = each.name.replace("_", ".")
-        if key in RUNTIME:
-            rows.append((code(key), _default(each.default), _with_values(RUNTIME[key], accepted_values(key))))
+    for key, each in FIELD_OF.items():
+        rows.append((code(key), _default(each.default), _with_values(RUNTIME[key], accepted_values(key))))
     return table(_HEADER, rows)
 
 

@@ -35,12 +35,19 @@ class TaskMigrated(StreamsRuntimeError):
 
 
 class TaskCorrupted(StreamsRuntimeError):
-    """The state stores of some tasks cannot be used. The stores are deleted, and restored from the beginning of the
-    changelogs.
+    """Some tasks have to be restarted from their changelogs.
+
+    `damaged`: the tasks whose stores cannot be used. These stores are deleted, and restored from the beginning of the
+    changelogs. The other tasks have work that can never be committed, for example because a transaction was aborted.
+    Their transactional stores still have the result of the last commit.
     """
 
-    def __init__(self, tasks: Iterable[TaskId], message: str = "state is corrupt") -> None:
+    def __init__(
+        self, tasks: Iterable[TaskId], message: str = "state is corrupt", *, damaged: Iterable[TaskId] | None = None
+    ) -> None:
+        """`damaged`: None for all tasks."""
         self.tasks = frozenset(tasks)
+        self.damaged = self.tasks if damaged is None else frozenset(damaged)
         self.reason = message
         super().__init__(f"{message}: {', '.join(str(task) for task in sorted(self.tasks))}")
 

@@ -211,6 +211,17 @@ class TaskLosses:
             self._metrics.windows_missing(store, windows)
         self._add_notice(NoticeCode.WINDOWS_MISSING, _name(changelog), windows, what)
 
+    def store_rebuilt(self, reason: str) -> None:
+        """Reports a store that is deleted because its files cannot be used. The store is restored from its changelog,
+        if it has one.
+        """
+        # the reason comes first, because a notice is cut at the end
+        what = f"{reason}; the store is deleted, and restored from its changelog if it has one"
+        _logger.warning("task %s: %s", self._task, what, extra=ALREADY_A_NOTICE)
+        if self._metrics is not None:
+            self._metrics.store_rebuilt()
+        self._add_notice(NoticeCode.STORE_REBUILT, f"task {self._task}", 1, what)
+
     def windows_at_risk(self, risk: WindowsAtRisk) -> None:
         """Reports windows that the log may delete from a store's changelog before they expire in the store. Windows are
         at risk if stream time is behind the clock. The reason is that the log deletes records by the clock, and the

@@ -65,6 +65,12 @@ METRICS = (
         "changelog.",
     ),
     MetricName(
+        "streams_rebuilt_stores_total",
+        ("thread", "task"),
+        "Stores that were deleted and restored from their changelogs because their files were damaged, or were the "
+        "state of another log.",
+    ),
+    MetricName(
         "streams_windows_at_risk",
         ("thread", "task", "store"),
         "Largest possible number of windows that the log may delete from the changelog although the store still "
@@ -265,6 +271,7 @@ class TaskMetrics:
         self._filtered_null_keys = counters["streams_filtered_null_keys_total"]
         self._passed_over = counters["streams_passed_over_records_total"]
         self._missing_windows = counters["streams_missing_windows_total"]
+        self._rebuilt_stores = counters["streams_rebuilt_stores_total"]
         self._by_reason: dict[str, Counter] = {}
 
     def dropped(self, reason: str) -> None:
@@ -276,6 +283,9 @@ class TaskMetrics:
 
     def windows_missing(self, store: str, windows: int) -> None:
         self._missing_windows.labels(*self._names, store).inc(windows)
+
+    def store_rebuilt(self) -> None:
+        self._rebuilt_stores.labels(*self._names).inc()
 
     def null_key_filtered(self) -> None:
         self._filtered_null_keys.labels(*self._names).inc()

@@ -48,6 +48,9 @@ class NoticeCode(StrEnum):
     POSITION_BEYOND_END = "POSITION_BEYOND_END"
     """The log's end offset is below the group's position, because the topic was recreated or has lost records."""
 
+    STORE_REBUILT = "STORE_REBUILT"
+    """The files of a store were damaged, or were the state of another log. The store was deleted and restored."""
+
     WINDOWS_MISSING = "WINDOWS_MISSING"
     """A restored window store lacks some windows, because the log deleted their records from the changelog.
     """

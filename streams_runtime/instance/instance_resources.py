@@ -202,6 +202,7 @@ class InstanceResources:
             is_paused=is_paused,
             is_group_paused=is_group_paused,
             cache_bytes=lambda: configs.statestore_cache_max_bytes // max(1, threads()),
+            uncommitted_bytes=lambda: configs.statestore_uncommitted_max_bytes // max(1, threads()),
         )
         return StreamThread(setting)
 

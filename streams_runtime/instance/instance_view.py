@@ -16,7 +16,7 @@ from streams_runtime.common.metrics import InstanceMetrics
 from streams_runtime.common.notices import NoticeBoard
 from streams_runtime.instance.application import Application
 from streams_runtime.instance.thread_status import InstanceStatus, OpenTask, TaskStatus
-from streams_runtime.logs.base import Log
+from streams_runtime.logs.base import IsolationLevel, Log
 from streams_runtime.logs.log_errors import LogError
 from streams_runtime.membership.member_events import PartitionHosts
 from streams_runtime.processors.graph import serde_topic
@@ -53,6 +53,12 @@ class InstanceView:
     @property
     def application_id(self) -> str:
         return self._instance.application.id
+
+    def isolation_level(self, chosen: IsolationLevel | None) -> IsolationLevel:
+        configs = self._instance.application.configs
+        if not configs.enable_transactional_statestores:  # such stores also write what is not committed yet
+            return IsolationLevel.READ_UNCOMMITTED
+        return configs.query_isolation_level if chosen is None else chosen
 
     def store_locations(self) -> Mapping[str, StoreLocation]:
         partitions = self._known_partitions()

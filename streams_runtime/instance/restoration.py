@@ -271,7 +271,7 @@ class Restoration:
     def _raise(self, errors: dict[TaskId, Exception]) -> None:
         for error in errors.values():
             if isinstance(error, TaskCorrupted):
-                for task in error.tasks & self._arrivals.keys():
+                for task in error.damaged & self._arrivals.keys():
                     self._arrivals[task].origin = RestoreOrigin.BEGINNING
         raise_most_severe(errors)
 

@@ -257,11 +257,13 @@ class StreamThread:
         _logger.warning("stream thread %s: tasks start over with what their changelogs hold: %s", self.name, corrupted)
         try:
             self._work.skip_next_wait()
-            active = self._work.manager.handle_corruption(corrupted.tasks)
+            active = self._work.manager.handle_corruption(corrupted.tasks, corrupted.damaged)
         except TaskMigrated as migrated:
             self._drop_all(migrated)
         else:
-            if active and self._setting.application.configs.exactly_once:
+            configs = self._setting.application.configs
+            lost_state = corrupted.damaged or not configs.enable_transactional_statestores
+            if active and configs.exactly_once and lost_state:
                 # a rebalance may move the task to an instance with a standby, and this instance has less to restore
                 self._member.request_rejoin()
 

@@ -8,6 +8,8 @@ open and keep their offsets.
 Source: `ActiveTaskCreator`, `StandbyTaskCreator`.
 """
 
+import logging
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from assignor.configs import AssignmentConfigs
@@ -20,6 +22,7 @@ from streams_runtime.common.losses import LossesOf, uncounted
 from streams_runtime.common.states import TaskType
 from streams_runtime.instance.application import Application
 from streams_runtime.logs.base import Consumer, Log
+from streams_runtime.logs.log_errors import LogTimeout
 from streams_runtime.membership.member_events import Partitions
 from streams_runtime.processors.api import FailedRecord
 from streams_runtime.processors.graph import ProcessorGraph
@@ -33,8 +36,10 @@ from streams_runtime.tasks.record_collector import RecordCollector, StreamsProdu
 from streams_runtime.tasks.source_changelog import source_changelogs
 from streams_runtime.tasks.standby_task import StandbyTask
 from streams_runtime.tasks.state_directory import StateDirectory
-from streams_runtime.tasks.state_manager import StateManager
+from streams_runtime.tasks.state_manager import StateManager, StoreOptions
 from streams_runtime.tasks.stream_task import StreamTask
+
+_logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,15 +146,25 @@ class TaskCreator:
             store: None if topic is None else TopicPartition(topic, task.partition)
             for store, topic in graph.store_changelogs.items()
         }
+        # Kafka's log learns the id of its cluster at the latest from this request.
+        topic_ids = self._topic_ids(partition.topic for partition in changelogs.values() if partition is not None)
         return StateManager(
             task,
             task_type,
-            exactly_once=self.application.configs.exactly_once,
+            options=StoreOptions.of(self.application.configs, self.log.cluster_id(), topic_ids),
             directory=self.directory,
             stores=graph.stores,
             changelogs=changelogs,
             source_changelogs=source_changelogs(task, graph),
             compacted_changelogs=compacted,
-            rocksdb_config_setter=self.application.configs.rocksdb_config_setter,
+            on_rebuilt=self.losses(task).store_rebuilt,
             window_retentions_ms=graph.window_retentions_ms,
         )
+
+    def _topic_ids(self, topics: Iterable[str]) -> Mapping[str, str]:
+        """Returns no ids if the log does not answer. Stores do not compare an id that is not known."""
+        try:
+            return self.log.topic_ids(frozenset(topics))
+        except LogTimeout as timeout:
+            _logger.info("the ids of changelogs are not known: %s", timeout)
+            return {}

@@ -207,7 +207,7 @@ class TaskExecutor:
         self._refusals += 1
         if self._refusals > _MOST_REFUSALS:
             return error
-        return TaskCorrupted([task.id for task in tasks if task.type is TaskType.ACTIVE], str(error))
+        return TaskCorrupted([task.id for task in tasks if task.type is TaskType.ACTIVE], str(error), damaged=())
 
     def _turn(self, task: StreamTask, now_ms: int) -> int:
         try:

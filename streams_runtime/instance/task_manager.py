@@ -120,8 +120,9 @@ class TaskManager:
         self._producer.reset()
         self._restoration.refresh()
 
-    def handle_corruption(self, corrupted: frozenset[TaskId]) -> bool:
-        """Restart the corrupted tasks from their changelogs, and commit the other tasks.
+    def handle_corruption(self, corrupted: frozenset[TaskId], damaged: frozenset[TaskId] | None = None) -> bool:
+        """Restart the corrupted tasks from their changelogs, and commit the other tasks. `damaged`: the tasks whose
+        stores have to be deleted; None for all corrupted tasks (see `TaskCorrupted`).
 
         Returns True if an active task was restarted.
 
@@ -130,7 +131,8 @@ class TaskManager:
         found: list[AnyTask] = [task for task in self._tasks if task.id in corrupted]
         standby = [task for task in found if task.type is TaskType.STANDBY]
         active = [task for task in found if task.type is TaskType.ACTIVE]
-        self._closer.mark_corrupt(standby)
+        damaged = corrupted if damaged is None else damaged
+        self._mark_damaged(standby, damaged)
         self._closer.close_dirty_and_revive(standby)
         self._restoration.refresh()
         try:
@@ -146,8 +148,9 @@ class TaskManager:
                 self._executor.commit([task for task in rest if task.id not in corrupted])
         except TaskCorrupted as more:
             active += [t for t in self._tasks.running if t.id in more.tasks - corrupted]
+            damaged |= more.damaged
         finally:
-            self._closer.mark_corrupt(active)
+            self._mark_damaged(active, damaged)
             self._revive(active)
             self._restoration.refresh()
         return bool(active)
@@ -193,14 +196,19 @@ class TaskManager:
         """
         unfit = []
         for task in list(to_recycle):
+            is_committed = False
             with _collecting(errors, task):
                 if task.type is TaskType.ACTIVE and task.state is TaskState.RUNNING:
                     self._give_up([], [self._tasks.active[task.id]], errors)
                 self._closer.suspend(task)
-                # Under exactly-once, no checkpoint is needed here. A new active task would delete the checkpoint at
-                # once. A new standby writes its own checkpoint at its first commit.
-                task.post_commit(enforce_checkpoint=not self._producer.exactly_once)
-            if task.id in errors or task.state is not TaskState.SUSPENDED:
+                has_work = task.type is TaskType.ACTIVE and task.commit_needed()
+                is_committed = task.id not in errors and task.state is TaskState.SUSPENDED and not has_work
+                # `post_commit` writes all changes to the stores, so it must not be called for uncommitted work.
+                if is_committed:
+                    # Under exactly-once, no checkpoint is needed here. A new active task would delete the checkpoint at
+                    # once. A new standby writes its own checkpoint at its first commit.
+                    task.post_commit(enforce_checkpoint=not self._producer.exactly_once)
+            if not is_committed or task.id in errors:
                 to_recycle.remove(task)
                 unfit.append(task)
         return unfit
@@ -262,18 +270,10 @@ class TaskManager:
     # --- Commits of tasks that are given up.
 
     def _commit_and_suspend(self, tasks: list[StreamTask], errors: dict[TaskId, Exception]) -> None:
-        """Commit these tasks, write their checkpoints and suspend them. The thread has only one transaction. So under
-        exactly-once, all other tasks of the thread are committed, too. The caller has to release the claims of these
+        """Commit these tasks, write their checkpoints and suspend them. The caller has to release the claims of these
         tasks. Without the release, the next owner of a task would fence this thread.
         """
-        needing = [task for task in tasks if task.commit_needed()]
-        others = [task for task in self._tasks.running if task not in tasks and task.commit_needed()]
-        together = [*needing, *(others if self._producer.exactly_once else ())] if needing else []
-        failed = self._commit_or_drop(together, errors)
-        for task in together:
-            if task not in tasks and task not in failed:
-                with _collecting(errors, task):
-                    task.post_commit(enforce_checkpoint=False)
+        failed = self._commit_with_transaction([task for task in tasks if task.commit_needed()], tasks, errors)
         for task in tasks:
             if task not in failed:
                 with _collecting(errors, task):
@@ -288,11 +288,28 @@ class TaskManager:
         later, because they could then come after records of the tasks' next owners.
         """
         late = [task for task in tasks if task.state is TaskState.SUSPENDED and task.commit_needed()]
-        failed = self._commit_or_drop(late, errors)
+        failed = self._commit_with_transaction(late, tasks, errors)
         for task in late:
             if task not in failed:
                 with _collecting(errors, task):
                     task.post_commit(enforce_checkpoint=True)
+
+    def _commit_with_transaction(
+        self, needing: list[StreamTask], given_up: Sequence[StreamTask], errors: dict[TaskId, Exception]
+    ) -> list[StreamTask]:
+        """Commit these tasks. The thread has only one transaction. So under exactly-once, commits all other tasks of
+        the thread that have work in the transaction, too. Returns the tasks that were not committed. `given_up`: the
+        tasks for which the caller calls `post_commit`.
+        """
+        others = []
+        if needing and self._producer.exactly_once:
+            others = [task for task in self._tasks.running if task not in given_up and task.commit_needed()]
+        failed = self._commit_or_drop([*needing, *others], errors)
+        for task in others:
+            if task not in failed:
+                with _collecting(errors, task):
+                    task.post_commit(enforce_checkpoint=False)
+        return failed
 
     def _commit_or_drop(self, tasks: list[StreamTask], errors: dict[TaskId, Exception]) -> list[StreamTask]:
         """Commit all tasks or none. Returns the tasks that were not committed.
@@ -310,7 +327,6 @@ class TaskManager:
             )
             if self._producer.exactly_once:
                 self._abort()
-                self._closer.mark_corrupt(tasks)
             else:
                 # When other threads own these tasks, the pending records of the tasks must not be written any more. The
                 # producer does not know which task has sent a record, so all pending records are dropped.
@@ -329,6 +345,14 @@ class TaskManager:
             self._closer.close_dirty(task)
         self._offset_report.release_directories(())
         self._restoration.refresh()
+
+    def _mark_damaged(self, tasks: Iterable[AnyTask], damaged: frozenset[TaskId]) -> None:
+        """Mark the tasks whose state on disk must not be used: damaged tasks, and tasks that may have written changes
+        to their stores which are never committed.
+        """
+        self._closer.mark_corrupt(
+            task for task in tasks if task.id in damaged or not task.state_manager.is_transactional
+        )
 
     def _revive(self, active: Sequence[AnyTask]) -> None:
         self._closer.close_dirty_and_revive(active)

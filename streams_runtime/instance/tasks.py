@@ -10,8 +10,8 @@ Rules:
   task with changelogs is reported as LATEST_OFFSET. For a restoring task or a standby, the thread reports the sum of
   its restored offsets. So the leader recognises the previous owner of a task: the thread that runs the task.
 - For a task with open stores, the sum contains the positions in its changelogs. For a task that is not open but has
-  state on disk, the sum contains the offsets in its checkpoint. A task is not reported if it is corrupt or has no
-  checkpoint.
+  state on disk, the sum contains the offsets in its stores and in its checkpoint file. A task is not reported if it is
+  corrupt or has no offsets.
 - At the start of a rebalance, a thread tries to lock the directories of tasks that are not open. If a task is not open,
   the thread reports it only after it has locked the task's directory. So each task is reported by only one thread of
   the process. After the rebalance, the thread unlocks the directories of the tasks that were not assigned to it. If a
@@ -220,11 +220,13 @@ class TaskCloser:
 
 class OffsetReport:
     """Reports the offset sums of one stream thread, and locks the directories of the reported tasks. No other thread
-    uses the `OffsetReport`.
+    uses the `OffsetReport`. `changelogs`: the changelog topics of the topology. A directory may also have stores of an
+    earlier version of the application, whose offsets must not be reported.
     """
 
-    def __init__(self, directory: StateDirectory) -> None:
+    def __init__(self, directory: StateDirectory, changelogs: Container[str]) -> None:
         self._directory = directory
+        self._changelogs = changelogs
         self._locked: dict[TaskId, Mapping[TopicPartition, int]] = {}
 
     @property
@@ -239,7 +241,7 @@ class OffsetReport:
         rebalance. Idempotent.
 
         `initialised`: the open tasks. The directories of open tasks are already locked, and `sums` uses the present
-        offsets of these tasks instead of their checkpoints.
+        offsets of these tasks instead of the offsets on disk.
         """
         for task in self._directory.non_empty_task_directories():
             if task in initialised or self._reports(task) or not self._lock(task):
@@ -247,7 +249,8 @@ class OffsetReport:
             if self._directory.is_empty(task):  # the clean-up has deleted the state before the directory was locked
                 self._directory.unlock(task)
             else:
-                self._locked[task] = next_offsets(self._directory.checkpointed_offsets(task))
+                stored = self._directory.stored_offsets(task)
+                self._locked[task] = next_offsets({p: at for p, at in stored.items() if p.topic in self._changelogs})
 
     def release_directories(self, own: Iterable[Task]) -> None:
         """Unlock the directories of tasks that were not assigned to this thread. Call this method when the rebalance is
@@ -265,14 +268,14 @@ class OffsetReport:
 
     def sums(self, tasks: Iterable[Task]) -> dict[TaskId, int]:
         """Returns the offset sum of each task. Leaves out tasks without changelogs. If a task is not open and its
-        checkpoint has no offsets, the task is also left out.
+        directory has no offsets, the task is also left out.
         """
         reported: dict[TaskId, int] = {
             task: sum_of(offsets) for task, offsets in self._locked.items() if offsets and self._reports(task)
         }
         for task in tasks:
             if task.state in (TaskState.CREATED, TaskState.CLOSED) or not task.changelog_partitions:
-                continue  # the task is not open; if it has a checkpoint, `reported` already has its sum
+                continue  # the task is not open; if it has offsets on disk, `reported` already has their sum
             if task.type is TaskType.ACTIVE and task.state is TaskState.RUNNING:
                 reported[task.id] = LATEST_OFFSET
             else:

@@ -46,6 +46,7 @@ from streams_runtime.membership.member_subscription import SubscriptionWriter
 from streams_runtime.membership.process_membership import ProcessMembership
 from streams_runtime.membership.rebalance_mailbox import RebalanceMailbox
 from streams_runtime.state_stores.thread_cache import ThreadCache
+from streams_runtime.state_stores.transaction_buffer import ENTRY_BYTES
 from streams_runtime.tasks.record_collector import StreamsProducer
 from streams_runtime.tasks.state_directory import StateDirectory
 
@@ -74,8 +75,9 @@ class ThreadSetting:
     change of its state. The function `state_changed` must not block. `is_paused`: a function that returns True if tasks
     must not process or restore. `is_group_paused`: a function that returns True if tasks must not process, but may
     restore. `cache_bytes`: a function that returns the thread's share of the record cache. The share changes when
-    threads are added or removed. If `cache_bytes` is None, the thread has the whole cache. `is_paused`,
-    `is_group_paused` and `cache_bytes` are called in each pass.
+    threads are added or removed. If `cache_bytes` is None, the thread has the whole cache. `uncommitted_bytes`: a
+    function that returns the thread's share of `statestore.uncommitted.max.bytes`; a negative share is no limit. These
+    functions are called in each pass.
     """
 
     name: str
@@ -95,6 +97,7 @@ class ThreadSetting:
     is_paused: Callable[[], bool] = lambda: False
     is_group_paused: Callable[[], bool] = lambda: False
     cache_bytes: Callable[[], int] | None = None
+    uncommitted_bytes: Callable[[], int] | None = None
 
 
 class ThreadWork:
@@ -121,8 +124,11 @@ class ThreadWork:
         self._metrics = setting.metrics
         self._cache_bytes = setting.cache_bytes or (lambda: configs.statestore_cache_max_bytes)
         self._cache = ThreadCache(self._cache_bytes())
+        self._uncommitted_bytes = setting.uncommitted_bytes or (lambda: configs.statestore_uncommitted_max_bytes)
         self._tasks = Tasks()
-        self._offset_report = OffsetReport(setting.directory)
+        topology = setting.application.group_topology()
+        changelogs = topology.changelog_topics | topology.source_topics_as_changelogs
+        self._offset_report = OffsetReport(setting.directory, changelogs)
         self._executor = TaskExecutor(self._producer, configs, setting.clock, setting.listener, setting.metrics)
         inputs = TaskInputs(setting.log, configs.application_id, self._producer)
         self.restoration = Restoration(
@@ -247,13 +253,25 @@ class ThreadWork:
                 committed = self._executor.commit((*tasks.running, *tasks.updating))
             finally:  # as in Kafka, the commit interval is measured from the end of the last commit
                 self._last_commit_ms = self._clock.monotonic_ms()
-        elif any(task.commit_requested() and task.commit_needed() for task in tasks.awake):
+        elif self._holds_too_much() or any(task.commit_requested() and task.commit_needed() for task in tasks.awake):
             committed = self._executor.commit(tasks.running)
         if committed:
             self._metrics.commits.inc()
         if committed and now_ms - self._last_purge_ms >= self._configs.repartition_purge_interval_ms:
             self._last_purge_ms = now_ms
             self._purge()
+
+    def _holds_too_much(self) -> bool:
+        """Returns True if the uncommitted changes of the thread's stores and record caches exceed the thread's share of
+        `statestore.uncommitted.max.bytes`.
+        """
+        limit = self._uncommitted_bytes()
+        # a store that is not transactional writes its changes when they exceed its share of the memory
+        if limit < 0 or not self._configs.enable_transactional_statestores:
+            return False
+        # a sleeping task has no uncommitted changes, and each pass calls only awake tasks
+        in_stores = sum(task.state_manager.uncommitted_bytes for task in self._tasks.awake)
+        return in_stores + self._cache.unflushed_bytes(ENTRY_BYTES) > limit
 
     def maybe_publish(self, mailbox: RebalanceMailbox) -> None:
         self._report_windows_at_risk()

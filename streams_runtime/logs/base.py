@@ -31,6 +31,10 @@ from streams_runtime.logs.record_limits import RecordLimits
 
 
 class IsolationLevel(StrEnum):
+    """Of a consumer: whether it reads records of transactions that are not committed. Of a query: whether it reads
+    changes of a store that are not committed.
+    """
+
     READ_UNCOMMITTED = "read_uncommitted"
     READ_COMMITTED = "read_committed"
 
@@ -327,6 +331,13 @@ class Log(Protocol):
         same id.
 
         Source: `DescribeClusterResult.clusterId`.
+        """
+
+    def topic_ids(self, topics: Iterable[str]) -> Mapping[str, str]:
+        """Returns the ids of these topics. A topic that is deleted and created again gets another id. A topic is
+        missing in the result if it does not exist, or if its id cannot be found soon.
+
+        Source: `TopicDescription.topicId`.
         """
 
     def create_topics(self, topics: Iterable[NewTopic]) -> None:

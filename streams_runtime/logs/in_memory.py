@@ -13,6 +13,7 @@ from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from itertools import count
 
 from assignor.topology.internal_topics import RETENTION_MS
 from assignor.types import Offsets, TopicPartition
@@ -113,9 +114,15 @@ class InMemoryLog:
         self._producer_epochs: dict[str, int] = {}
         self._signals = AppendSignals()
         self._cluster_id = str(uuid.uuid4())
+        self._topic_ids: dict[str, int] = {}
+        self._next_topic_id = count()
 
     def cluster_id(self) -> str:
         return self._cluster_id
+
+    def topic_ids(self, topics: Iterable[str]) -> Mapping[str, str]:
+        with self._lock:
+            return {topic: str(self._topic_ids[topic]) for topic in topics if topic in self._topics}
 
     def create_topics(self, topics: Iterable[NewTopic]) -> None:
         asked = list(topics)
@@ -123,6 +130,7 @@ class InMemoryLog:
         with self._lock:
             for topic in topics_to_add(asked, self._topics):
                 self._topics[topic.name] = TopicDescription(topic.name, topic.partitions, dict(topic.configs))
+                self._topic_ids[topic.name] = next(self._next_topic_id)
                 self._configure(topic.name, topic.partitions, meanings[topic.name])
 
     def alter_topic(self, name: str, partitions: int | None, configs: ConfigChanges) -> None:

@@ -4,11 +4,12 @@ answer is a value, "no value", or the reason why there is no answer.
 Rules:
 - If a query has no `max_lag`, only the running active copy may answer. If a query has a `max_lag`, a copy may answer if
   it lags by at most this number of changelog records.
+- A query reads the committed state of a copy, or also the changes since the last commit (`IsolationLevel`).
 - After each read, the query checks two conditions: the store is open, and the snapshot of the copies is still the same.
   During the read, the task may be closed, wiped, recycled or restored. Without these two checks, the query could then
   wrongly answer "no value". If the store is open, but a newer snapshot was published, the read is repeated.
 
-Source: `KeyQueryMetadata`, `StoreQueryParameters`; KIP-535.
+Source: `KeyQueryMetadata`, `StoreQueryParameters`; KIP-535, KIP-892.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -16,6 +17,7 @@ from typing import TypeVar
 
 from streams_runtime.common.errors import InvalidStateStore
 from streams_runtime.common.states import TaskType
+from streams_runtime.logs.base import IsolationLevel
 from streams_runtime.queries.problems import QueryCode, QueryProblem
 from streams_runtime.queries.store_metadata import (
     KeyQueryMetadata,
@@ -25,7 +27,7 @@ from streams_runtime.queries.store_metadata import (
     key_query_metadata,
     partition_metadata,
 )
-from streams_runtime.state_stores.state_store import StateStore, StoreBuilder
+from streams_runtime.state_stores.state_store import StateStore, StoreBuilder, read_only
 
 Answer = TypeVar("Answer")
 
@@ -61,15 +63,20 @@ def locate_key(instance: Queryable, store: str, key: bytes, partition: int | Non
 
 
 def answer_for_partition(
-    instance: Queryable, store: str, where: KeyQueryMetadata, max_lag: int | None, read: Callable[[StateStore], Answer]
+    instance: Queryable,
+    store: str,
+    where: KeyQueryMetadata,
+    max_lag: int | None,
+    isolation: IsolationLevel,
+    read: Callable[[StateStore], Answer],
 ) -> tuple[Answer, StoreCopy]:
-    """Reads a partition of a store. Calls the function `read` with a copy that may answer. Calls `read` again if a new
-    snapshot is published during the read. Returns the result and the copy. `max_lag`: the largest accepted lag; None to
-    accept only the running active copy. Raises QueryProblem.
+    """Reads a partition of a store. Calls the function `read` with a view of a copy that may answer. Calls `read` again
+    if a new snapshot is published during the read. Returns the result and the copy. `max_lag`: the largest accepted
+    lag; None to accept only the running active copy. `isolation`: the isolation level of the view. Raises QueryProblem.
     """
     for _ in range(READS):
         copy = _fresh_copy(instance, store, where, max_lag)
-        value = _read_once(copy, store, read)
+        value = _read_once(copy, store, isolation, read)
         # Check `is_open` before the snapshot. If the store was closed and opened again during the read, `is_open` is
         # True. In this case, the check of the snapshot fails, because a thread publishes a new snapshot before it opens
         # a store again.
@@ -89,9 +96,9 @@ def partitions_here(instance: Queryable, store: str, max_lag: int | None) -> lis
     return [partition_metadata(location, hosts, number) for number in sorted(numbers)]
 
 
-def _read_once(copy: StoreCopy, store: str, read: Callable[[StateStore], Answer]) -> Answer:
+def _read_once(copy: StoreCopy, store: str, isolation: IsolationLevel, read: Callable[[StateStore], Answer]) -> Answer:
     try:
-        return read(copy.store)
+        return read(read_only(copy.store, isolation))
     except QueryProblem:
         raise
     except InvalidStateStore as closed:

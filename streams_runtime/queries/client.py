@@ -30,6 +30,7 @@ import tenacity
 from assignor.errors import AssignorFault, InputError
 from coordinator_client.calls import CallerToken
 from coordinator_client.http_client import http_client, transport_problem
+from streams_runtime.logs.base import IsolationLevel
 from streams_runtime.queries.answers import Answer, known_location
 from streams_runtime.queries.problems import FINAL, QueryCode, QueryProblem
 from streams_runtime.queries.store_metadata import (
@@ -54,12 +55,14 @@ query's time limit divided by this number.
 @dataclass(frozen=True, slots=True)
 class CopyAnswered:
     """The store copy that answered the query. `role`: active or standby. `lag`: the number of changelog records that
-    the copy had not yet read at the last measurement.
+    the copy had not yet read at the last measurement. `isolation_level`: the level with which the copy was read. It is
+    READ_UNCOMMITTED for a store that does not keep its committed state apart, whatever level the query gave.
     """
 
     host: str
     role: str
     lag: int
+    isolation_level: IsolationLevel
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,14 +181,23 @@ class StateStoreClient(AbstractContextManager["StateStoreClient"]):
         max_lag: int | None = None,
         partition: int | None = None,
         window_start_ms: int | None = None,
+        isolation_level: IsolationLevel | None = None,
     ) -> StoreValue:
         """Returns the value of a key. `key`: the bytes of the key, as the store's key serde writes them. `max_lag`: the
         largest accepted lag of a copy, in changelog records; None to accept only the active copy.
 
         `partition`: the partition of the key; needed only if the application writes the keys with a custom partitioner.
-        `window_start_ms`: the start of the window; only for window stores.
+        `window_start_ms`: the start of the window; only for window stores. `isolation_level`: READ_COMMITTED to read
+        what the last commit wrote, READ_UNCOMMITTED to read also later changes; None for the level that the instance
+        has in its config `isolation.level`.
         """
-        parameters = _parameters(key, max_lag=max_lag, partition=partition, window_start_ms=window_start_ms)
+        parameters = _parameters(
+            key,
+            max_lag=max_lag,
+            partition=partition,
+            window_start_ms=window_start_ms,
+            isolation_level=isolation_level,
+        )
 
         def read(document: Mapping[str, Any], source: CopyAnswered) -> StoreValue:
             return StoreValue(_bytes(document["value_base64"]), document["timestamp_ms"], source)
@@ -202,11 +214,20 @@ class StateStoreClient(AbstractContextManager["StateStoreClient"]):
         max_lag: int | None = None,
         partition: int | None = None,
         limit: int = 100,
+        isolation_level: IsolationLevel | None = None,
     ) -> StoreWindows:
-        """Returns the windows of a key that start between `from_ms` and `to_ms`, inclusive. The parameters `max_lag`
-        and `partition` are as in `get`.
+        """Returns the windows of a key that start between `from_ms` and `to_ms`, inclusive. The parameters `max_lag`,
+        `partition` and `isolation_level` are as in `get`.
         """
-        parameters = _parameters(key, max_lag=max_lag, partition=partition, from_ms=from_ms, to_ms=to_ms, limit=limit)
+        parameters = _parameters(
+            key,
+            max_lag=max_lag,
+            partition=partition,
+            from_ms=from_ms,
+            to_ms=to_ms,
+            limit=limit,
+            isolation_level=isolation_level,
+        )
 
         def read(document: Mapping[str, Any], source: CopyAnswered) -> StoreWindows:
             windows = tuple(
@@ -261,7 +282,9 @@ class StateStoreClient(AbstractContextManager["StateStoreClient"]):
         def ask(host: str) -> tuple[Answer, CopyAnswered] | None:
             def answer_of(document: Mapping[str, Any]) -> tuple[Answer, CopyAnswered]:
                 self._check_application(document["application_id"])
-                source = CopyAnswered(host, document["role"], document["lag"])
+                source = CopyAnswered(
+                    host, document["role"], document["lag"], IsolationLevel(document["isolation_level"])
+                )
                 return read(document, source), source
 
             return self._get(host, path, parameters, tries, answer_of)
@@ -394,7 +417,7 @@ class StateStoreClient(AbstractContextManager["StateStoreClient"]):
             raise AnotherApplication(f"serves the application {application_id}, not {self._application_id}")
 
 
-def _parameters(key: bytes, **optional: int | None) -> dict[str, str | int]:
+def _parameters(key: bytes, **optional: str | int | None) -> dict[str, str | int]:
     given = {name: value for name, value in optional.items() if value is not None}
     return {"key_base64": base64.b64encode(key).decode(), **given}
 

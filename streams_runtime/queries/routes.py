@@ -2,8 +2,8 @@
 
 Rules: the response to each error is a problem document (RFC 9457) with a code. This includes errors about invalid
 parameters. An answer with data from a store contains the application id, and describes the copy of the store that was
-read. Answers are plain JSON, without response models.
-Source: KIP-67, KIP-535.
+read, and the isolation level of the read. Answers are plain JSON, without response models.
+Source: KIP-67, KIP-535, KIP-892.
 """
 
 from collections.abc import Mapping
@@ -16,10 +16,12 @@ from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
 
 from assignor.types import JAVA_LONG_MAX
+from streams_runtime.logs.base import IsolationLevel
 from streams_runtime.queries.answers import answer_for_partition, builder_of, locate_key, location_of, partitions_here
 from streams_runtime.queries.problems import STATUS, QueryCode, QueryProblem
 from streams_runtime.queries.store_metadata import Queryable, StoreCopy, as_document, metadata_of
-from streams_runtime.queries.store_reading import fetch_windows, key_bytes, read_entries, read_key
+from streams_runtime.queries.store_reading import Entry, fetch_windows, key_bytes, read_entries, read_key
+from streams_runtime.state_stores.state_store import StateStore
 
 MAX_ENTRIES = 10_000
 DEFAULT_ENTRIES = 100
@@ -30,6 +32,10 @@ Key = Annotated[str | None, Query(description="The key as text, read by the stor
 KeyBase64 = Annotated[str | None, Query(description="The key's bytes in base64, instead of `key`.")]
 Partition = Annotated[int | None, Query(description="Partition of the key; needed only for a custom partitioner.")]
 MaxLag = Annotated[int | None, Query(ge=0, description="Accept any copy that is at most this many records behind.")]
+Isolation = Annotated[
+    IsolationLevel | None,
+    Query(description="`read_committed`, or `read_uncommitted` to read also what no commit has written yet."),
+]
 Limit = Annotated[int, Query(ge=1, le=MAX_ENTRIES)]
 Time = Annotated[int, Query(ge=0, le=JAVA_LONG_MAX, description="Milliseconds since the epoch.")]
 WindowStart = Annotated[int | None, Query(ge=0, le=JAVA_LONG_MAX, description="For window stores only.")]
@@ -87,16 +93,18 @@ def _add_store_routes(app: FastAPI, instance: Queryable) -> None:
         key_base64: KeyBase64 = None,
         partition: Partition = None,
         max_lag: MaxLag = None,
+        isolation_level: Isolation = None,
         window_start_ms: WindowStart = None,
     ) -> Response:
         """The value of a key. `value_base64` is null if the key has no value."""
         builder = builder_of(instance, store)
         raw = key_bytes(builder, key, key_base64)
         where = locate_key(instance, store, raw, partition)
+        isolation = instance.isolation_level(isolation_level)
         found, source = answer_for_partition(
-            instance, store, where, max_lag, lambda one: read_key(builder, one, raw, window_start_ms)
+            instance, store, where, max_lag, isolation, lambda one: read_key(builder, one, raw, window_start_ms)
         )
-        return _answer(instance, store, partition=where.partition, **_from(source), **found)
+        return _answer(instance, store, partition=where.partition, **_from(source, isolation), **found)
 
     @app.get("/v1/stores/{store}/windows")
     def windows_of_key(
@@ -107,6 +115,7 @@ def _add_store_routes(app: FastAPI, instance: Queryable) -> None:
         key_base64: KeyBase64 = None,
         partition: Partition = None,
         max_lag: MaxLag = None,
+        isolation_level: Isolation = None,
         limit: Limit = DEFAULT_ENTRIES,
     ) -> Response:
         """The windows of a key that start between `from_ms` and `to_ms`, inclusive, oldest first. There are at most
@@ -115,24 +124,33 @@ def _add_store_routes(app: FastAPI, instance: Queryable) -> None:
         builder = builder_of(instance, store)
         raw = key_bytes(builder, key, key_base64)
         where = locate_key(instance, store, raw, partition)
-        (windows, more), source = answer_for_partition(
-            instance, store, where, max_lag, lambda one: fetch_windows(builder, one, raw, from_ms, to_ms, limit)
+        isolation = instance.isolation_level(isolation_level)
+
+        def read(view: StateStore) -> tuple[list[Entry], bool]:
+            return fetch_windows(builder, view, raw, from_ms, to_ms, limit)
+
+        (windows, more), source = answer_for_partition(instance, store, where, max_lag, isolation, read)
+        return _answer(
+            instance, store, partition=where.partition, **_from(source, isolation), windows=windows, more=more
         )
-        return _answer(instance, store, partition=where.partition, **_from(source), windows=windows, more=more)
 
     @app.get("/v1/stores/{store}/entries")
-    def entries(store: str, max_lag: MaxLag = None, limit: Limit = DEFAULT_ENTRIES) -> Response:
+    def entries(
+        store: str, max_lag: MaxLag = None, isolation_level: Isolation = None, limit: Limit = DEFAULT_ENTRIES
+    ) -> Response:
         """The first entries of each copy of the store on this instance, by task. A copy with a higher lag than
         `max_lag` is left out. Other instances may have more partitions of the store.
         """
         builder = builder_of(instance, store)
-        tasks = {}
+        wanted = instance.isolation_level(isolation_level)
+        tasks, isolation = {}, wanted
         for where in partitions_here(instance, store, max_lag):
             found, source = answer_for_partition(
-                instance, store, where, max_lag, lambda one: read_entries(builder, one, limit)
+                instance, store, where, max_lag, wanted, lambda one: read_entries(builder, one, limit)
             )
             tasks[str(source.task_id)] = found
-        return _answer(instance, store, tasks=tasks)
+            isolation = source.isolation_of(wanted)  # the same for each copy: all copies are of the store's kind
+        return _answer(instance, store, isolation_level=str(isolation), tasks=tasks)
 
 
 def _copies(instance: Queryable, store: str) -> list[Mapping[str, object]]:
@@ -146,8 +164,13 @@ def _answer(instance: Queryable, store: str, **found: object) -> Response:
     return JSONResponse({"application_id": instance.application_id, "store": store, **found})
 
 
-def _from(source: StoreCopy) -> Mapping[str, object]:
-    return {"task": str(source.task_id), "role": str(source.type), "lag": source.reported_lag}
+def _from(source: StoreCopy, wanted: IsolationLevel) -> Mapping[str, object]:
+    return {
+        "task": str(source.task_id),
+        "role": str(source.type),
+        "lag": source.reported_lag,
+        "isolation_level": str(source.isolation_of(wanted)),
+    }
 
 
 def problem_response(problem: QueryProblem, headers: Mapping[str, str] | None = None) -> JSONResponse:

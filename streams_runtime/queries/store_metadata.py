@@ -20,10 +20,11 @@ from typing import Any, Protocol
 
 from assignor.types import HostInfo, TaskId, TopicPartition
 from streams_runtime.common.states import TaskState, TaskType
+from streams_runtime.logs.base import IsolationLevel
 from streams_runtime.logs.partitioner import partition_of
 from streams_runtime.membership.member_events import PartitionHosts, Partitions
 from streams_runtime.queries.problems import QueryCode, QueryProblem
-from streams_runtime.state_stores.state_store import StateStore, StoreBuilder
+from streams_runtime.state_stores.state_store import StateStore, StoreBuilder, keeps_offset
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +56,12 @@ class StoreCopy:
         for a copy whose lag is not known.
         """
         return 0 if self.is_current else self.lag or 0
+
+    def isolation_of(self, wanted: IsolationLevel) -> IsolationLevel:
+        """Returns the isolation level with which a query reads this copy. If the store does not keep its committed
+        state apart, a query reads all of its changes, whatever level the query wants.
+        """
+        return wanted if keeps_offset(self.store) else IsolationLevel.READ_UNCOMMITTED
 
     def may_answer(self, max_lag: int | None) -> bool:
         """Returns True if this copy may answer. `max_lag`: the largest accepted lag; None to accept only the running
@@ -93,6 +100,9 @@ class Queryable(Protocol):
 
     @property
     def application_id(self) -> str: ...
+
+    def isolation_level(self, chosen: IsolationLevel | None) -> IsolationLevel:
+        """Returns the isolation level of a query. `chosen`: the level that the query gives; None if it gives none."""
 
     def store_locations(self) -> Mapping[str, StoreLocation]:
         """The location of each store of the topology, by the name of the store."""

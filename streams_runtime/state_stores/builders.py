@@ -16,11 +16,7 @@ from assignor.topology.group_topology import ChangelogConfig, ChangelogType
 from streams_runtime.common.records import K, V
 from streams_runtime.serdes import Serde, serde_fault, serde_for_topic
 from streams_runtime.state_stores.caching import CachingKeyValueStore, CachingWindowStore
-from streams_runtime.state_stores.change_logging import (
-    ChangeLoggingKeyValueBytesStore,
-    ChangeLoggingWindowBytesStore,
-    WriteBehindStore,
-)
+from streams_runtime.state_stores.change_logging import ChangeLoggingKeyValueBytesStore, ChangeLoggingWindowBytesStore
 from streams_runtime.state_stores.in_memory_stores import (
     InMemoryDuplicatesWindowStore,
     InMemoryKeyValueStore,
@@ -31,6 +27,7 @@ from streams_runtime.state_stores.rocksdb import KEY_VALUE_FORMAT, RocksDBStore
 from streams_runtime.state_stores.rocksdb_window import RocksDBWindowStore
 from streams_runtime.state_stores.state_store import KeyValueBytesStore, StoreBuilder, WindowBytesStore
 from streams_runtime.state_stores.store_format import StoreFormat, StoreKind
+from streams_runtime.state_stores.transaction_buffer import TransactionBuffer
 from streams_runtime.state_stores.window import SerdesTimestampedWindowStore, SerdesWindowStore
 from streams_runtime.state_stores.window_keys import segment_interval_ms
 
@@ -81,7 +78,7 @@ class _KeyValueBuilder(SerdesStoreBuilder[K, V]):
         bytes_store: KeyValueBytesStore = InMemoryKeyValueStore(self.name)
         if self.persistent:
             file_format = _TIMESTAMPED_FORMAT if self.timestamped else KEY_VALUE_FORMAT
-            bytes_store = WriteBehindStore(RocksDBStore(self.name, file_format))
+            bytes_store = TransactionBuffer(RocksDBStore(self.name, file_format))
         logging_store = ChangeLoggingKeyValueBytesStore(bytes_store, timestamped=self.timestamped)
         return CachingKeyValueStore(logging_store) if self.caching else logging_store
 

@@ -35,6 +35,9 @@ class SerdesKeyValueStore(SerdesStore[KeyValueBytesStore, K, V]):
             layer = layer.inner
         self._get = layer.get
 
+    def _read_from_inner(self) -> None:
+        self._get = self.inner.get
+
     def get(self, key: K) -> V | None:
         if key is None:
             raise self._key_is_none()

@@ -1,28 +1,37 @@
 """Stores of bytes in RocksDB. Each store has its own database in `<task directory>/rocksdb/<store name>`.
 
-Keys are ordered as unsigned bytes. The stores use RocksDB without its own write-ahead log. A crash loses the changes
-after the last `flush`. The next task restores these changes from the changelog. Only the task's thread may write, flush
-and close a store. Any thread may read. After `close` has begun, every new read raises InvalidStateStore. Source:
-`RocksDBStore`.
+Keys are ordered as unsigned bytes. Only the task's thread may write, flush and close a store. Any thread may read.
+After `close` has begun, every new read raises InvalidStateStore.
+
+`rocksdb_offsets` has the rules of the changelog offset.
+
+Rules of damaged files: RocksDB checks the checksum of each block when it reads the block, and the names and sizes of
+all files when it opens them. In addition, `open` reads the whole content of a store with at most VERIFIED_ENTRIES
+entries in files of at most VERIFIED_BYTES. So damage of a small store is found when the store is opened, and damage of
+a large store is found at the latest when the damaged block is read. `open` and reads raise StoreCorrupted. Reading the
+whole content takes a quarter of a second for a million entries.
+
+Source: `RocksDBStore`; KIP-1035.
 
 Differs from Kafka: if a new version of an application replaces a plain store by a timestamped store, the old files are
-not converted. Instead, the store raises StoreOfAnotherKind, and the task restores the store from the changelog.
+not converted. Instead, the store raises StoreOfAnotherKind, and the task restores the store from the changelog. Kafka
+does not check to which log the files belong, and does not read the content when it opens a store.
 """
 
 from __future__ import annotations
 
+import logging
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from itertools import islice
+from enum import Enum
 from pathlib import Path
-from threading import Lock
-from typing import Any
-from weakref import WeakSet
+from types import MappingProxyType
+from typing import Any, Literal
 
-from rocksdict import DbClosedError, Options, Rdict, WriteBatch
+from rocksdict import DbClosedError, Options, WriteBatch
 
 from operating_system.private_files import make_private_directory
 from operating_system.processes import advice_of, with_advice
@@ -34,20 +43,40 @@ from streams_runtime.common.errors import (
     StreamsRuntimeError,
 )
 from streams_runtime.logs.base import RecordBatch
-from streams_runtime.state_stores.rocksdb_options import store_options, write_options
+from streams_runtime.state_stores.key_ranges import merged
+from streams_runtime.state_stores.rocksdb_iterators import Cursors, Entry, damage_of, entries_between
+from streams_runtime.state_stores.rocksdb_offsets import (
+    OFFSET,
+    OFFSET_BYTES,
+    OFFSETS,
+    decoded_offset,
+    flush_database,
+    open_database,
+    origin_of,
+    stored_values,
+)
+from streams_runtime.state_stores.rocksdb_options import store_options
 from streams_runtime.state_stores.state_store import RocksDBConfigSetter, StoreContext
 from streams_runtime.state_stores.store_format import StoreFormat, StoreKind, read_format, write_format
 from streams_runtime.state_stores.value_and_timestamp import TIMESTAMP_BYTES
 from streams_runtime.state_stores.window_keys import are_segmented_window_keys
 
 ROCKSDB_DIRECTORY = "rocksdb"
+_logger = logging.getLogger(__name__)
 _RETRY_CLOSE_S = 0.001
-CHUNK = 32
-"""Iterators read this number of entries at a time. The number is small because RocksDB's iterator holds the GIL while
-it reads.
-"""
 _SIGNS_OF_DAMAGE = ("Corruption", "No such file", "does not exist")
-Entry = tuple[bytes, bytes]
+VERIFIED_BYTES = 64 * 1024 * 1024
+VERIFIED_ENTRIES = 1_000_000
+"""`open` reads the whole content of a store if its files have at most this size, and at most so many entries. The time
+depends on the entries: 64 MiB may be five million small ones, and reading them takes a tenth of the time of a restore.
+"""
+
+
+class KeepOffset(Enum):
+    """The argument of `RocksDBStore.write` for a batch that does not change the offset."""
+
+    KEEP = "keep"
+
 
 KEY_VALUE_FORMAT = StoreFormat(StoreKind.KEY_VALUE)
 
@@ -62,85 +91,13 @@ class _NotOpen:
 _NOT_OPEN: Any = _NotOpen()
 
 
-class _Cursor:
-    __slots__ = ("__weakref__", "items")
-
-    def __init__(self, items: Iterator[Entry]) -> None:
-        self.items: Iterator[Entry] | None = items
-
-
-class Cursors:
-    """The open iterators of a store. Each `open` of the store makes a new `Cursors`. Thread-safe.
-
-    Each iterator reads a snapshot of the store, a few entries at a time. Iterators end when the store closes.
-
-    RocksDB keeps its files locked while an iterator exists. When the task closes the store, a query of another thread
-    may have an open iterator. So `close` ends all iterators. Source: `RocksDBStore.openIterators`.
-    """
-
-    def __init__(self, failure: Callable[[Exception], Exception]) -> None:
-        """`failure`: a function that converts an error of the database to the error that is raised."""
-        self._failure = failure
-        self._lock = Lock()
-        self._open: WeakSet[_Cursor] = WeakSet()
-        self._closed = False
-
-    def read(self, open_iterator: Callable[[], Iterator[Entry]]) -> Iterator[Entry]:
-        """Opens an iterator of RocksDB, and returns an iterator of its entries.
-
-        After `close`, this method and the returned iterators raise InvalidStateStore.
-        """
-        with self._lock:
-            if self._closed:
-                raise self._failure(DbClosedError())
-            cursor = _Cursor(open_iterator())
-            chunk = self._chunk(cursor)
-            if cursor.items is not None:
-                self._open.add(cursor)
-        return self._entries(chunk, cursor)
-
-    def close(self) -> None:
-        """Closes all iterators, so that RocksDB unlocks its files. If another thread is reading, `close` waits until
-        that thread has read its present chunk.
-        """
-        with self._lock:
-            self._closed = True
-            for cursor in self._open:
-                cursor.items = None
-            self._open.clear()
-
-    def _entries(self, chunk: list[Entry], cursor: _Cursor) -> Iterator[Entry]:
-        while chunk:
-            for entry in chunk:
-                if self._closed:
-                    raise self._failure(DbClosedError())
-                yield entry
-            with self._lock:
-                if self._closed:
-                    raise self._failure(DbClosedError())
-                chunk = self._chunk(cursor)
-
-    def _chunk(self, cursor: _Cursor) -> list[Entry]:
-        if cursor.items is None:
-            return []
-        try:
-            chunk = list(islice(cursor.items, CHUNK))
-        except Exception as error:
-            cursor.items = None
-            self._open.discard(cursor)
-            # The traceback refers to RocksDB's iterator, and an iterator keeps the database open. So the error is
-            # raised without the traceback.
-            raise self._failure(error) from error.with_traceback(None)
-        if len(chunk) < CHUNK:
-            cursor.items = None
-            self._open.discard(cursor)
-        return chunk
-
-
 @dataclass(eq=False, repr=False)
 class RocksDBStore:
-    """The store in RocksDB to which `WriteBehindStore` writes its changes. Errors of RocksDB become
+    """The store in RocksDB to which `TransactionBuffer` writes its changes. Errors of RocksDB become
     ProcessorStateErrors that name the directory.
+
+    `committed_offset`: the offset of the last changelog record in the store; None if it is not known, or if the store
+    has no changelog.
 
     `_format`: the format of the store's files. `_convert`: a function that `open` calls if the format of the files is
     not `_format`. The arguments of `_convert` are this store and the format of the files (None if the format is not
@@ -161,7 +118,9 @@ class RocksDBStore:
         self._database: Any = _NOT_OPEN
         self._cursors = Cursors(self._failure)
         self._cursors.close()
-        self._write_options = write_options()
+        self._offsets: Any = None  # the handle of the column family OFFSETS, while the store is open
+        self._new_origin: dict[bytes, bytes] = {}  # the part of the origin that the files do not contain
+        self.committed_offset: int | None = None
 
     @property
     def is_open(self) -> bool:
@@ -176,17 +135,49 @@ class RocksDBStore:
             found = read_format(self._directory)
             if found is not None and found.kind != self._format.kind:
                 raise self.wrong_kind(f"a {found.kind} store")
-            options = self._options(context.rocksdb_config_setter)
-            database = Rdict(str(self._directory), options)
+            self._check_that_files_are_complete()
+            database = open_database(self._directory, self._options(context.rocksdb_config_setter))
         except ProcessorStateError:
             raise
         except Exception as error:  # rocksdict raises errors of the plain class Exception
             raise self._cannot_open(error) from error
-        database.set_write_options(self._write_options)
         self._cursors = Cursors(self._failure)
         self._database = database
-        if found != self._format:
-            self._convert_files(found)
+        self._offsets = database.get_column_family_handle(OFFSETS)
+        try:
+            with self._failures():
+                self._check_content(origin_of(context))
+            if found != self._format:
+                self._convert_files(found)
+        except BaseException:
+            with suppress(ProcessorStateError):  # damaged files may also prevent the flush; the first error is raised
+                self.close()
+            raise
+
+    def _check_that_files_are_complete(self) -> None:
+        """Raises StoreCorrupted if the file is missing that every database has. RocksDB would make an empty database,
+        and delete the other files.
+        """
+        if self._directory.is_dir() and not (self._directory / "CURRENT").exists():
+            left = [path.name for path in self._directory.iterdir() if path.suffix in (".sst", ".log")]
+            if left:
+                raise StoreCorrupted(f"store {self.name}: the file CURRENT is missing in {self._directory}")
+
+    def _check_content(self, origin: Mapping[bytes, bytes]) -> None:
+        """Reads the offset. Raises StoreCorrupted if the content is damaged, or if its origin is not `origin`."""
+        stored = stored_values(self._database)
+        for key, needed in origin.items():
+            if stored.get(key, needed) != needed:
+                raise StoreCorrupted(
+                    f"store {self.name}: the state in {self._directory} is that of {key.decode().replace('-', ' ')} "
+                    f"{stored[key].decode()!r}, not of {needed.decode()!r}"
+                )
+        self._new_origin = {key: value for key, value in origin.items() if key not in stored}
+        self.committed_offset = decoded_offset(stored)
+        size = self._database.property_int_value("rocksdb.live-sst-files-size") or 0
+        is_small = size <= VERIFIED_BYTES and self.approximate_num_entries() <= VERIFIED_ENTRIES
+        if is_small and (damage := damage_of(self._database)) is not None:
+            raise damage
 
     def wrong_kind(self, content: str) -> StoreOfAnotherKind:
         """Returns the error for files of another kind of store. `content`: a text that describes the content of the
@@ -218,14 +209,24 @@ class RocksDBStore:
 
     def restore(self, batch: RecordBatch) -> None:
         """Writes changelog records to the store. Records without a key are skipped, as in Kafka."""
-        self.write(batch.keys, batch.values)
+        self.write(batch.keys, batch.values, batch.offsets[-1])
 
-    def write(self, keys: Iterable[bytes | None], values: Iterable[bytes | None]) -> None:
+    def write(
+        self,
+        keys: Iterable[bytes | None],
+        values: Iterable[bytes | None],
+        offset: int | Literal[KeepOffset.KEEP] | None = KeepOffset.KEEP,
+        deleted_ranges: Iterable[tuple[bytes, bytes]] = (),
+    ) -> None:
         """Writes keys and their values in one batch. The two iterables must have the same length.
 
         If a key occurs several times, its last value is written. The value None deletes the key. The key None is
         skipped. The batch is sorted, because RocksDB writes sorted keys in half the time. The faster write saves more
         time than the sorting takes.
+
+        `offset`: the new value of `committed_offset`, which is written in the same batch; None to delete the stored
+        offset. `deleted_ranges`: ranges of keys, each from its first key to its exclusive end. The batch deletes these
+        ranges, after it has written the keys.
         """
         batch: Any = WriteBatch(raw_mode=True)
         with self._failures():
@@ -237,22 +238,57 @@ class RocksDBStore:
                 # a deque with maxlen 0 runs the map in C, and runs no Python code for each entry
                 deque(map(batch.put, ordered, map(entries.__getitem__, ordered)), maxlen=0)
             except (KeyError, ValueError):  # rocksdict refuses the value None; only few batches have deletions
-                batch = _batch_with_deletions(ordered, entries)
-            self._database.write(batch, self._write_options)
+                _put_with_deletions(batch, ordered, entries)
+            for start, exclusive_end in deleted_ranges:
+                batch.delete_range(start, exclusive_end)
+            if offset is not KeepOffset.KEEP:
+                self._put_offset(batch, offset)
+            self._database.write(batch)
+        if offset is not KeepOffset.KEEP:
+            self.committed_offset = offset
+            if offset is not None:
+                self._new_origin = {}
 
-    def delete_range(self, start: bytes, exclusive_end: bytes) -> None:
-        """Delete the keys from `start` inclusive to `exclusive_end` exclusive, at the cost of a single write."""
-        with self._failures():
-            self._database.delete_range(start, exclusive_end, self._write_options)
+    def _put_offset(self, batch: Any, offset: int | None) -> None:
+        if offset is None:
+            batch.delete(OFFSET, self._offsets)
+            return
+        for key, value in self._new_origin.items():
+            batch.put(key, value, self._offsets)
+        batch.put(OFFSET, offset.to_bytes(OFFSET_BYTES, "big"), self._offsets)
 
-    def scan(self, start: bytes | None, exclusive_end: bytes | None, *, reverse: bool = False) -> Iterator[Entry]:
+    def scan(
+        self,
+        start: bytes | None,
+        exclusive_end: bytes | None,
+        *,
+        reverse: bool = False,
+        changed: Mapping[bytes, bytes | None] = MappingProxyType({}),
+    ) -> Iterator[Entry]:
         """Returns a snapshot of the entries from `start` up to, but not including, `exclusive_end`. If a bound is None,
         the range is open at this end.
 
-        The entries are in ascending order, or in descending order if `reverse` is True.
+        The entries are in ascending order, or in descending order if `reverse` is True. `changed`: changes of this
+        range that are merged into the entries.
+        """
+        database, ranges = self._database, [(start, exclusive_end)]
+        return self._cursors.read(
+            lambda: merged(entries_between(database, ranges, reverse=reverse), changed, reverse=reverse)
+        )
+
+    def scan_ranges(
+        self, ranges: Sequence[tuple[bytes, bytes]], *, changed: Mapping[bytes, bytes | None] = MappingProxyType({})
+    ) -> Iterator[Entry]:
+        """Like `scan`, but returns the entries of several ranges, in ascending order. All ranges are read from the same
+        snapshot, so a query never finds one part of a commit without the other part. `ranges`: disjoint ranges in
+        ascending order, each from its first key to its exclusive end.
         """
         database = self._database
-        return self._cursors.read(lambda: _entries(database, start, exclusive_end, reverse))
+        return self._cursors.read(lambda: merged(entries_between(database, ranges), changed))
+
+    @property
+    def is_empty(self) -> bool:
+        return next(self.scan(None, None), None) is None
 
     def approximate_num_entries(self) -> int:
         """Returns RocksDB's estimate, which may count overwritten and deleted keys until compaction removes them."""
@@ -261,7 +297,7 @@ class RocksDBStore:
 
     def flush(self) -> None:
         with self._failures():
-            self._database.flush()
+            flush_database(self._database)
 
     def close(self) -> None:
         """Flushes and closes the store, and ends all iterators. Closes the store even if the flush fails, and then
@@ -271,12 +307,15 @@ class RocksDBStore:
         if database is _NOT_OPEN:
             return
         self._database = _NOT_OPEN  # after this line, reads of other threads raise InvalidStateStore
+        self._offsets = None  # a handle of a column family keeps the database open
+        self.committed_offset = None
         self._cursors.close()
         try:
             with self._failures():
-                database.flush()
+                flush_database(database)
         finally:
-            _close_when_unused(database)
+            with self._failures():
+                _close_when_unused(database)
 
     def _refuse_other_kinds(self, _found: StoreFormat | None) -> None:
         """Checks the files of a key-value store that have no recorded format. Reads the first and the last entry.
@@ -293,13 +332,15 @@ class RocksDBStore:
 
     def _convert_files(self, found: StoreFormat | None) -> None:
         """Converts files of a different or unknown format to the format of this store."""
-        try:
-            (self._convert or RocksDBStore._refuse_other_kinds)(self, found)
-            self.flush()  # flush first, so that the converted content is durable before its format is recorded
-            self.record_format(self._format)
-        except BaseException:
-            self.close()
-            raise
+        (self._convert or RocksDBStore._refuse_other_kinds)(self, found)
+        self.flush()  # flush first, so that the converted content is durable before its format is recorded
+        self.record_format(self._format)
+
+    def forget_offset(self) -> None:
+        """Deletes the stored offset durably. The task then restores the store from the beginning of its changelog."""
+        if self.committed_offset is not None:
+            self.write((), (), offset=None)
+            self.flush()
 
     def _options(self, change: RocksDBConfigSetter | None) -> Options:
         options = store_options()
@@ -323,10 +364,7 @@ class RocksDBStore:
             remedy = "nothing in this error says that the state is damaged: mend what it names, and start again"
         else:
             kind = StoreCorrupted
-            remedy = (
-                "delete this directory while the application is stopped, with the task's checkpoint file, "
-                "and the task restores it from its changelog"
-            )
+            remedy = "the files are damaged"
         return kind(f"store {self.name}: RocksDB cannot open {self._directory} ({text}); {remedy}")
 
     @contextmanager
@@ -344,40 +382,12 @@ class RocksDBStore:
             return InvalidStateStore(f"store {self.name} is not open")
         if isinstance(error, (KeyError, ValueError, TypeError)):
             return StreamsRuntimeError(f"store {self.name} takes keys and values of bytes only ({error})")
+        if "Corruption" in str(error):
+            return StoreCorrupted(f"store {self.name}: the files in {self._directory} are damaged ({error})")
         return ProcessorStateError(f"store {self.name}: RocksDB failed in {self._directory}: {with_advice(str(error))}")
 
 
-# The iterator below does not use rocksdict's `items` with bounds in `ReadOptions`. In rocksdict 0.3.29 the bounds
-# may be freed while they are in use, and the lower bound is set as the upper bound. In rocksdict 0.3.29, an iterator
-# that reaches a broken block also ends without an error.
-
-
-def _entries(database: Any, start: bytes | None, exclusive_end: bytes | None, reverse: bool) -> Iterator[Entry]:
-    entries = database.iter()
-    valid, key_of, value_of = entries.valid, entries.key, entries.value
-    step = entries.prev if reverse else entries.next
-    lower, upper = (start, None) if reverse else (None, exclusive_end)  # the bound at which the loop ends
-    if reverse and exclusive_end is not None:
-        entries.seek_for_prev(exclusive_end)
-        if valid() and key_of() == exclusive_end:
-            step()
-    elif reverse:
-        entries.seek_to_last()
-    elif start is not None:
-        entries.seek(start)
-    else:
-        entries.seek_to_first()
-    while valid():
-        key = key_of()
-        if (upper is not None and key >= upper) or (lower is not None and key < lower):
-            return
-        yield key, value_of()
-        step()
-    entries.status()  # raises the error if the loop ended because of an error
-
-
-def _batch_with_deletions(ordered: list[Any], entries: dict[Any, bytes | None]) -> Any:
-    batch: Any = WriteBatch(raw_mode=True)
+def _put_with_deletions(batch: Any, ordered: list[Any], entries: dict[Any, bytes | None]) -> None:
     put, delete = batch.put, batch.delete
     for key in ordered:
         value = entries[key]
@@ -385,7 +395,6 @@ def _batch_with_deletions(ordered: list[Any], entries: dict[Any, bytes | None]) 
             delete(key)
         else:
             put(key, value)
-    return batch
 
 
 def _close_when_unused(database: Any) -> None:

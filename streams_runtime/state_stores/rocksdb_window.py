@@ -12,10 +12,12 @@ restart, Kafka does not know the used sequence numbers, so a new duplicate may o
 project, a new duplicate never overwrites an old one.
 """
 
+from __future__ import annotations
+
 import logging
 from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
-from itertools import chain, repeat
+from itertools import repeat
 from operator import add, itemgetter
 from threading import get_ident
 
@@ -23,11 +25,11 @@ from assignor.types import JAVA_LONG_MAX
 from streams_runtime.common.errors import ChangelogOfAnotherKind
 from streams_runtime.common.records import BytesColumn
 from streams_runtime.logs.base import RecordBatch
-from streams_runtime.state_stores.change_logging import WriteBehindStore
 from streams_runtime.state_stores.key_ranges import after
 from streams_runtime.state_stores.rocksdb import RocksDBStore
 from streams_runtime.state_stores.state_store import StoreContext, WrappedStateStore, ignore_expired, ignore_read_again
 from streams_runtime.state_stores.store_format import StoreFormat, StoreKind
+from streams_runtime.state_stores.transaction_buffer import TransactionBuffer
 from streams_runtime.state_stores.window_keys import (
     MAX_SEQUENCE,
     NO_STREAM_TIME_MS,
@@ -44,19 +46,21 @@ from streams_runtime.state_stores.window_keys import (
     window_key,
 )
 
+_Database = TransactionBuffer | RocksDBStore
+
 _window_starts = itemgetter(START)
 _MOVE_BATCH_SIZE = 10_000
 
 _logger = logging.getLogger(__name__)
 
 
-class RocksDBWindowStore(WrappedStateStore[WriteBehindStore]):
+class RocksDBWindowStore(WrappedStateStore[TransactionBuffer]):
     """A `WindowBytesStore` on disk."""
 
     def __init__(self, name: str, retention_ms: int, *, retain_duplicates: bool, timestamped: bool = False) -> None:
         """`timestamped`: True if each value begins with its timestamp."""
         self._file_format = window_format(retention_ms, retain_duplicates=retain_duplicates, timestamped=timestamped)
-        super().__init__(WriteBehindStore(RocksDBStore(name, self._file_format, self._convert), self._note_eviction))
+        super().__init__(TransactionBuffer(RocksDBStore(name, self._file_format, self._convert), self._note_eviction))
         self._retain_duplicates = retain_duplicates
         self._retention = WindowRetention(retention_ms)
         self._segments: tuple[int, ...] = ()
@@ -113,46 +117,69 @@ class RocksDBWindowStore(WrappedStateStore[WriteBehindStore]):
         return self._sequence
 
     def fetch(self, key: bytes, start_ms: int) -> bytes | None:
+        buffer, retention = self.inner, self._retention
+        if (
+            start_ms >= self._in_memory_from_ms
+            and start_ms >= retention.earliest_readable_ms
+            and get_ident() == buffer.owner_thread
+        ):
+            if start_ms > self._newest_ms:
+                return None
+            if not self._retain_duplicates:
+                return buffer.get_in_memory(_prefix(start_ms // retention.segment_interval_ms) + key)
+        return self.fetch_from(buffer, key, start_ms)
+
+    def fetch_range(self, key: bytes, from_ms: int, to_ms: int) -> Iterator[tuple[int, bytes]]:
+        return self.fetch_range_from(self.inner, key, from_ms, to_ms)
+
+    def fetch_all(self, from_ms: int, to_ms: int) -> Iterator[tuple[bytes, int, bytes]]:
+        return self.fetch_all_from(self.inner, from_ms, to_ms)
+
+    def committed(self) -> CommittedWindows:
+        return CommittedWindows(self)
+
+    # The methods of `WindowBytesStore`, with a `database` to read from: with or without the uncommitted changes.
+
+    def fetch_from(self, database: _Database, key: bytes, start_ms: int) -> bytes | None:
         if start_ms < self._retention.earliest_readable_ms:
             self.inner.require_open()
             return None
-        database = self.inner
-        is_in_memory = start_ms >= self._in_memory_from_ms and get_ident() == database.owner_thread
-        if is_in_memory and start_ms > self._newest_ms:
-            return None
         stored = _prefix(start_ms // self._retention.segment_interval_ms) + key
         if not self._retain_duplicates:
-            return database.get_in_memory(stored) if is_in_memory else database.get(stored)
+            return database.get(stored)
         last = window_key(stored[:-SUFFIX_BYTES], start_ms, MAX_SEQUENCE)
         newest_first = database.scan(stored, after(last), reverse=True)
         # A longer key can begin with this key, and its entries can be between these bounds. So check the length of each
         # stored key.
         return next((value for found, value in newest_first if len(found) == len(last)), None)
 
-    def fetch_range(self, key: bytes, from_ms: int, to_ms: int) -> Iterator[tuple[int, bytes]]:
+    def fetch_range_from(
+        self, database: _Database, key: bytes, from_ms: int, to_ms: int
+    ) -> Iterator[tuple[int, bytes]]:
         from_ms, to_ms = max(from_ms, self._retention.earliest_readable_ms), min(to_ms, JAVA_LONG_MAX)
         length = SEGMENT_BYTES + len(key) + SUFFIX_BYTES
-        scans = []
+        ranges = []
         for segment in self._segments_between(from_ms, to_ms):
             prefixed = _prefix(segment) + key
             first, last = window_key(prefixed, from_ms, 0), window_key(prefixed, to_ms, MAX_SEQUENCE)
-            scans.append(self.inner.scan(first, after(last)))
+            ranges.append((first, after(last)))
         # All stored keys between `first` and `last` begin with `key`. A stored key that is longer than `first` belongs
         # to a longer record key.
-        return ((suffix_of(stored)[0], value) for stored, value in chain.from_iterable(scans) if len(stored) == length)
+        entries = database.scan_ranges(ranges)
+        return ((suffix_of(stored)[0], value) for stored, value in entries if len(stored) == length)
 
-    def fetch_all(self, from_ms: int, to_ms: int) -> Iterator[tuple[bytes, int, bytes]]:
+    def fetch_all_from(self, database: _Database, from_ms: int, to_ms: int) -> Iterator[tuple[bytes, int, bytes]]:
         from_ms = max(from_ms, self._retention.earliest_readable_ms)
-        scans = [
-            self.inner.scan(_prefix(segment), _prefix(segment + 1))
-            for segment in self._segments_between(from_ms, to_ms)
-        ]
-        return _decoded(chain.from_iterable(scans), from_ms, to_ms)
+        segments = self._segments_between(from_ms, to_ms)
+        ranges = [(_prefix(segment), _prefix(segment + 1)) for segment in segments]
+        return _decoded(database.scan_ranges(ranges), from_ms, to_ms)
 
     def restore(self, batch: RecordBatch) -> None:
         """Writes changelog records to the store. Raises ChangelogOfAnotherKind if a key is not a window key."""
         keys, values, starts = _columns(batch)
+        offset = batch.offsets[-1]
         if not keys:
+            self.inner.restore_columns((), (), offset)
             return
         if not are_window_keys(keys, starts, duplicates=self._retain_duplicates):
             foreign = next(key for key in keys if not is_window_key(key, duplicates=self._retain_duplicates))
@@ -161,17 +188,18 @@ class RocksDBWindowStore(WrappedStateStore[WriteBehindStore]):
         first, last = int.from_bytes(min(starts), "big"), int.from_bytes(max(starts), "big")
         expired = self._retention.observe(last)
         self._newest_ms = max(self._newest_ms, last)
-        self._write_restored(keys, values, starts, first, last)
+        self._write_restored(keys, values, starts, first, last, offset)
         if expired:
             self._drop_expired()
 
     def _write_restored(
-        self, keys: Sequence[bytes], values: BytesColumn, starts: list[bytes], first: int, last: int
+        self, keys: Sequence[bytes], values: BytesColumn, starts: list[bytes], first: int, last: int, offset: int
     ) -> None:
         interval_ms, first_live = self._retention.segment_interval_ms, self._retention.first_live_segment
         segment = first // interval_ms
         if segment == last // interval_ms:
             if segment < first_live:
+                self.inner.restore_columns((), (), offset)
                 return
             found = {segment}
             stored = map(add, repeat(_prefix(segment)), keys)
@@ -186,7 +214,7 @@ class RocksDBWindowStore(WrappedStateStore[WriteBehindStore]):
             stored = map(add, map(prefixes.__getitem__, starts), keys)
         self._segments = tuple(sorted(found.union(self._segments)))
         # `RocksDBStore.write` iterates over the keys only once, so an iterator of keys is passed and no list is made.
-        self.inner.write(stored if all(values) else list(stored), values)
+        self.inner.restore_columns(stored if all(values) else list(stored), values, offset)
 
     def _free_sequence(self, prefixed: bytes, start_ms: int) -> int:
         sequence = self._sequence
@@ -233,6 +261,7 @@ class RocksDBWindowStore(WrappedStateStore[WriteBehindStore]):
         if is_longer or was_unknown:
             was = "another" if found_ms is None else f"{found_ms} ms"
             self._read_again(self.name, f"its retention is {retention_ms} ms and was {was}")
+            database.forget_offset()
 
     def _move_windows(self, database: RocksDBStore, found: StoreFormat | None) -> int:
         """Moves each window to the segment in which this store looks for it. Returns the number of moved windows.
@@ -277,6 +306,33 @@ class RocksDBWindowStore(WrappedStateStore[WriteBehindStore]):
             segment = int.from_bytes(entry[0][:SEGMENT_BYTES], "big")
             yield segment
             start = _prefix(segment + 1)
+
+
+class CommittedWindows:
+    """Reads a window store without its uncommitted changes. Expired windows are left out by the stream time of all
+    changes, including uncommitted changes.
+    """
+
+    def __init__(self, store: RocksDBWindowStore) -> None:
+        self._store = store
+        self._database = store.inner.committed()
+
+    @property
+    def name(self) -> str:
+        return self._store.name
+
+    @property
+    def is_open(self) -> bool:
+        return self._store.is_open
+
+    def fetch(self, key: bytes, start_ms: int) -> bytes | None:
+        return self._store.fetch_from(self._database, key, start_ms)
+
+    def fetch_range(self, key: bytes, from_ms: int, to_ms: int) -> Iterator[tuple[int, bytes]]:
+        return self._store.fetch_range_from(self._database, key, from_ms, to_ms)
+
+    def fetch_all(self, from_ms: int, to_ms: int) -> Iterator[tuple[bytes, int, bytes]]:
+        return self._store.fetch_all_from(self._database, from_ms, to_ms)
 
 
 def window_format(retention_ms: int, *, retain_duplicates: bool, timestamped: bool) -> StoreFormat:

@@ -10,15 +10,16 @@ stores on its stream thread. Queries of other threads read at the same time, so 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from copy import copy
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Generic, NamedTuple, Protocol, TypeVar
+from typing import Any, Generic, NamedTuple, Protocol, TypeGuard, TypeVar, cast
 
 from assignor.topology.group_topology import ChangelogConfig
-from assignor.types import TaskId
+from assignor.types import TaskId, TopicPartition
 from streams_runtime.common.errors import StreamsRuntimeError
 from streams_runtime.common.records import K, V
-from streams_runtime.logs.base import RecordBatch
+from streams_runtime.logs.base import IsolationLevel, RecordBatch
 from streams_runtime.logs.record_limits import RecordLimits
 from streams_runtime.serdes import Serde, serializer_of
 from streams_runtime.state_stores.thread_cache import TaskCache
@@ -64,7 +65,9 @@ class StoreContext:
     expired window. `cache`: the record caches of the task; None if the store has no record cache, for example in a
     standby. `read_again`: a function (store's name, reason). The store calls `read_again` in `open` if the changelog
     may have entries that the store does not have. After this call, the task reads the changelog from its beginning, and
-    the store keeps its content.
+    the store keeps its content. `changelog`: the changelog of the store; None if the store has no changelog. `log_id`:
+    the id of the log with the changelog; None if it is not known. `topic_id`: the id of the changelog's topic; None if
+    it is not known. `transactional`: the config `enable.transactional.statestores`.
     """
 
     task_id: TaskId
@@ -75,6 +78,10 @@ class StoreContext:
     expired: Callable[[str], None] = ignore_expired
     cache: TaskCache | None = None
     read_again: Callable[[str, str], None] = ignore_read_again
+    changelog: TopicPartition | None = None
+    log_id: str | None = None
+    topic_id: str | None = None
+    transactional: bool = True
 
 
 class RecordClock(Protocol):
@@ -129,6 +136,48 @@ class StateStore(Protocol):
 
     def close(self) -> None:
         """Flushes and closes the store. Does nothing if the store is closed."""
+
+
+class OffsetKeepingStore(StateStore, Protocol):
+    """A store that keeps the offset of its changelog together with its content. Changes are uncommitted until `commit`;
+    `flush` does not write them, and `close` drops them. `restore` writes the offset of the last record of its batch.
+
+    Source: `StateStore.managesOffsets`, `commit`, `committedOffset`, `approximateNumUncommittedBytes`; KIP-1035,
+    KIP-892.
+    """
+
+    @property
+    def committed_offset(self) -> int | None:
+        """The offset of the last changelog record in the store. None if it is not known, or if the store has no
+        changelog.
+        """
+
+    @property
+    def uncommitted_bytes(self) -> int:
+        """The approximate size of the uncommitted changes in memory."""
+
+    @property
+    def is_empty(self) -> bool:
+        """True if the store has no committed entry."""
+
+    def commit(self, offset: int | None) -> None:
+        """Writes all uncommitted changes and the offset in one write batch. None deletes the offset. Raises
+        ProcessorStateError.
+        """
+
+
+def keeps_offset(store: StateStore) -> TypeGuard[OffsetKeepingStore]:
+    """Returns False for a store in memory, and for a store of a user's own class."""
+    return bool(getattr(store, "keeps_offset", False))
+
+
+def read_only(store: StateStore, isolation: IsolationLevel) -> StateStore:
+    """Returns a view of a store for queries of other threads. With READ_COMMITTED, the view leaves out the changes that
+    the task has not committed. A store without transactions is returned unchanged. Source: `StateStore.readOnly`.
+    """
+    if isolation is IsolationLevel.READ_COMMITTED and keeps_offset(store) and isinstance(store, SerdesStore):
+        return cast("StateStore", store.committed())
+    return store
 
 
 Entries = Iterator[tuple[bytes, bytes]]
@@ -210,6 +259,31 @@ class WrappedStateStore(Generic[Inner]):
     def is_open(self) -> bool:
         return self.inner.is_open
 
+    @property
+    def keeps_offset(self) -> bool:
+        return keeps_offset(self.inner)
+
+    # The next five members may only be used if `keeps_offset` is True.
+
+    @property
+    def committed_offset(self) -> int | None:
+        return self.inner.committed_offset  # type: ignore[attr-defined,no-any-return]
+
+    @property
+    def uncommitted_bytes(self) -> int:
+        return self.inner.uncommitted_bytes  # type: ignore[attr-defined,no-any-return]
+
+    @property
+    def is_empty(self) -> bool:
+        return self.inner.is_empty  # type: ignore[attr-defined,no-any-return]
+
+    def commit(self, offset: int | None) -> None:
+        self.inner.commit(offset)  # type: ignore[attr-defined]
+
+    def committed(self) -> Any:
+        """Returns a store of the same kind for reads that ignore uncommitted changes."""
+        return self.inner.committed()  # type: ignore[attr-defined]
+
     def open(self, context: StoreContext) -> None:
         self.inner.open(context)
         self._bind(context)
@@ -243,6 +317,15 @@ class SerdesStore(WrappedStateStore[Inner], Generic[Inner, K, V]):
         self._deserialize_key = key_serde.deserialize
         self._serialize_value: Callable[[V], bytes | None] = serializer_of(value_serde)
         self._deserialize_value = value_serde.deserialize
+
+    def committed(self) -> Any:
+        view = copy(self)
+        view.inner = self.inner.committed()  # type: ignore[attr-defined]
+        view._read_from_inner()
+        return view
+
+    def _read_from_inner(self) -> None:
+        """Called after `inner` was replaced. A store that keeps methods of `inner` overrides this method."""
 
     def _serialized_key(self, key: K) -> bytes:
         if key is None:

@@ -129,6 +129,12 @@ class ThreadCache:
         cache.clear()
         self._caches = [each for each in self._caches if each is not cache]
 
+    def unflushed_bytes(self, entry_bytes: int) -> int:
+        """Returns the approximate size of the changes that a flush of all caches would make in the stores.
+        `entry_bytes`: the number of bytes that a store adds to each key and value.
+        """
+        return sum(cache.unflushed_bytes(entry_bytes) for cache in self._caches)
+
     def resize(self, max_bytes: int) -> None:
         """Sets the limit of the total size. Evicts clean values if the limit is exceeded, but flushes no value."""
         self.max_bytes = max_bytes
@@ -255,6 +261,11 @@ class NamedCache:
     @property
     def has_dirty(self) -> bool:
         return bool(self._dirty)
+
+    def unflushed_bytes(self, entry_bytes: int) -> int:
+        """See `ThreadCache.unflushed_bytes`. Each dirty value counts with the mean size of all values."""
+        dirty = len(self._dirty)
+        return dirty * (self._size_bytes // len(self._entries) + entry_bytes) if dirty else 0
 
     def items(self) -> list[tuple[bytes, bytes | None]]:
         """Returns all keys and values. Any thread may call this method."""

@@ -168,7 +168,9 @@ class InputOffsets:
     def expect_transaction(self) -> None:
         """Raises TaskCorrupted if the transaction with the task's work was aborted."""
         if self.commit_needed and self._producer.exactly_once and self._producer.aborts != self._aborted_before:
-            raise TaskCorrupted([self._state.task_id], "the transaction with records of these tasks was aborted")
+            raise TaskCorrupted(
+                [self._state.task_id], "the transaction with records of these tasks was aborted", damaged=()
+            )
 
     def abort(self) -> None:
         """Under exactly-once, abort the transaction if the task has work in it. Never raises."""

@@ -307,7 +307,7 @@ class ProcessorRuntime:
     def _timed_out(self, error: LogTimeout) -> Exception:
         if not self._exactly_once:
             return error
-        return TaskCorrupted([self.task_id], f"the log was away in the middle of a transaction ({error})")
+        return TaskCorrupted([self.task_id], f"the log was away in the middle of a transaction ({error})", damaged=())
 
     # --- TaskRuntime
 

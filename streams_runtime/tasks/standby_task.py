@@ -4,11 +4,10 @@ changelogs to keep the copies up to date.
 Rules:
 - A standby is RUNNING as soon as its stores are open. The changelog reader applies the records of the changelogs to the
   stores, and advances the stores' offsets.
-- The only step of a standby's commit is to write a checkpoint. A standby needs a commit if its `StateManager` reports
-  that a checkpoint is due. A standby commits at most once in five seconds, because the thread waits while the stores
-  are flushed to disk.
-- When a standby is recycled, its stores stay open, and the new active task uses these open stores. If a standby is
-  closed dirty under exactly-once, its state on disk is deleted.
+- The stores write their offsets together with the restored records. So a commit of a standby only writes the checkpoint
+  file, if the task has one. A standby needs a commit if its `StateManager` reports that the file is due. A standby
+  commits at most once in five seconds, because the thread waits while the stores are flushed to disk.
+- When a standby is recycled, its stores stay open, and the new active task uses these open stores.
 
 Source: `StandbyTask`, `AbstractTask`. Differs from Kafka: in Kafka, `commit_needed` is always true, and checkpoints may
 follow each other in less than five seconds. If a standby never had the lock of its directory, a dirty close deletes

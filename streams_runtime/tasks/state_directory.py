@@ -45,15 +45,19 @@ from typing import Protocol
 
 from assignor.errors import DecodeError
 from assignor.names.legal_names import checked_name
-from assignor.types import ProcessId, TaskId, TopicPartition
+from assignor.types import Offsets, ProcessId, TaskId, TopicPartition
 from operating_system.processes import with_advice
 from streams_runtime.common.clock import Clock
 from streams_runtime.common.errors import LockError, ProcessorStateError
+from streams_runtime.state_stores.rocksdb import ROCKSDB_DIRECTORY
+from streams_runtime.state_stores.rocksdb_offsets import stored_offset
 from streams_runtime.tasks.checkpoint_file import CHECKPOINT_FILE_NAME, CheckpointFile
 from streams_runtime.tasks.file_system import LOCK_FILE_NAME, SYSTEM_FILES, FileSystem, HeldLock, as_state_errors
 
 PROCESS_FILE_NAME = "kafka-streams-process-metadata"
 CLUSTER_FILE_NAME = "cluster-id"
+STORES_DIRECTORY = Path(ROCKSDB_DIRECTORY)
+"""A persistent store has the directory `<task directory>/rocksdb/<store>`."""
 
 _logger = logging.getLogger(__name__)
 _DELETED = ".deleted"
@@ -75,7 +79,8 @@ class StateDirectory:
     still holds the lock, the constructor waits at most `lock_wait_ms` for the end of that process. If the lock is still
     held, raises LockError. `files`: the file system of the directories; a simulation passes its own file system.
     `calling_thread`: a function that returns the `LockOwner` of the calling thread. `process_id`: an id that stays the
-    same each time an instance opens this directory.
+    same each time an instance opens this directory. `read_offset`: a function that reads the changelog and the offset
+    of a closed store from the store's directory; None if the store has no offset.
     """
 
     state_dir: InitVar[Path]
@@ -85,6 +90,7 @@ class StateDirectory:
     lock_wait_ms: InitVar[int] = 0
     files: FileSystem = SYSTEM_FILES
     calling_thread: Callable[[], LockOwner] = threading.current_thread
+    read_offset: Callable[[Path], tuple[TopicPartition, int] | None] = stored_offset
 
     def __post_init__(self, state_dir: Path, application_id: str, lock_wait_ms: int) -> None:
         checked_name(application_id, "an application id", "application.id")
@@ -96,6 +102,7 @@ class StateDirectory:
         # the tasks whose directories are locked only to report their offsets
         self._locked_to_report: set[TaskId] = set()
         self._locks: dict[TaskId, HeldLock] = {}
+        self._offsets: dict[TaskId, Offsets] = {}  # see `stored_offsets`
         self._make_directory(self.application_directory)
         self.files.warn_if_readable_by_others(self.application_directory)  # never raises an error
         what = f"the state directory of application {application_id!r}"
@@ -162,6 +169,7 @@ class StateDirectory:
                 if not to_report:
                     self._owners[task] = me
                     self._locked_to_report.discard(task)
+                    self._offsets.pop(task, None)
                 return True
             if not self.files.is_directory(self.application_directory):
                 raise ProcessorStateError(f"the state directory {self.application_directory} was deleted while in use")
@@ -170,6 +178,8 @@ class StateDirectory:
             self._owners[task] = me
             if to_report:
                 self._locked_to_report.add(task)
+            else:
+                self._offsets.pop(task, None)
             return True
 
     def unlock(self, task: TaskId) -> None:
@@ -205,16 +215,32 @@ class StateDirectory:
         """True if the task's directory has no state. Checkpoint files and locks do not count as state."""
         return not any(_is_state(name) for name in self._names(self._path(task)))
 
-    def checkpointed_offsets(self, task: TaskId) -> Mapping[TopicPartition, int]:
-        """Returns the offsets in the task's checkpoint file: the offset of the last applied record of each changelog,
-        or OFFSET_UNKNOWN. The result is empty if the checkpoint file does not exist or cannot be read.
-        `checkpoint_file.next_offsets` converts the result to the offsets that a thread reports to the leader.
+    def stored_offsets(self, task: TaskId) -> Mapping[TopicPartition, int]:
+        """Returns the offsets of a task that is not open, in its stores and in its checkpoint file: the offset of the
+        last applied record of each changelog, or OFFSET_UNKNOWN. Offsets that do not exist or cannot be read are left
+        out. `checkpoint_file.next_offsets` converts the result to the offsets that a thread reports to the leader.
+
+        The calling thread has locked the directory with `to_report`. The result is kept until a thread locks the
+        directory to run the task, because each store has to be opened to read its offset. Source: KIP-1035,
+        `StateDirectory.initializeStartupStores`.
         """
+        known = self._offsets.get(task)
+        if known is not None:
+            return known
+        offsets: Offsets = {}
         try:
-            return CheckpointFile(self._path(task), self.files).read()
+            offsets.update(CheckpointFile(self._path(task), self.files).read())
         except (DecodeError, ProcessorStateError) as error:
             _logger.warning("the checkpoint of task %s cannot be used: %s", task, error)
-            return {}
+        stores = self._path(task) / STORES_DIRECTORY
+        for name in self._names(stores):
+            if (found := self.read_offset(stores / name)) is not None:
+                offsets[found[0]] = found[1]
+        with self._mutex:
+            # A thread that runs the task may have taken the lock meanwhile, and may have changed the offsets.
+            if task in self._locked_to_report and self.holds(task):
+                self._offsets[task] = offsets
+        return offsets
 
     def wipe(self, task: TaskId) -> None:
         """Delete the task's checkpoint and stores. If the calling thread has not locked the directory, `wipe` locks it

@@ -2,52 +2,44 @@
 
 Rules:
 - A store is complete up to and including its offset. The log may have no record at the offset of a store. The record
-  may be deleted, or the offset may belong to a transaction marker. `load_checkpoint` reads the offset once. `restore`
-  and `advance_to` then advance the offset. If the offset is not known, it is None, and the changelog is read from the
-  beginning.
-- While an active task is RUNNING, the task itself tracks the offsets of the last acknowledged changes. The task passes
-  these offsets to `update_changelog_offsets` before each checkpoint, and when it is suspended.
-- The stores are flushed before a checkpoint is written, so the offsets in the file are never ahead of the stores on
-  disk. The checkpoint file has an entry for each persistent logged store. If the offset of a store is not known, the
-  entry is OFFSET_UNKNOWN. When a task is marked as corrupted, its checkpoint file is deleted. After a power loss, an
-  embedded log may lack its latest commits (`logs/embedded/connections.py`). The offsets in the checkpoint file may then
-  be beyond the end of the log.
-- At-least-once: an active task writes a checkpoint when it has restored its stores and when it closes. While the task
-  is RUNNING, a commit writes a checkpoint if the sum of the offsets has grown by more than 10,000.
-- Exactly-once: the checkpoint file is deleted as soon as it has been read. An active task writes the file only when it
-  is closed without an error. So if an active task has state on disk but no checkpoint, the state may contain changes
-  that were never committed. Under exactly-once, `load_checkpoint` raises TaskCorrupted if an active task has state but
-  no checkpoint.
-- A standby writes a checkpoint at its first commit and when it closes. A later commit of a standby writes a checkpoint
-  if the sum of the offsets has grown by more than 10,000. A standby does not write a checkpoint at every commit.
-  With a checkpoint at every commit, the stores of the standby would be flushed to disk ten times a second under
-  exactly-once.
-- When an active task is recycled, its open stores and their offsets pass to a new standby. When a standby is recycled,
-  its open stores and their offsets pass to a new active task.
+  may be deleted, or the offset may belong to a transaction marker. `load_checkpoint` reads the offset once. `restore`,
+  `advance_to` and `commit` then advance the offset. If the offset is not known, it is None, and the changelog is read
+  from the beginning.
+- A persistent store of this package keeps its offset in its own files (`OffsetKeepingStore`). `commit` writes the
+  changes of a store and its offset in one write batch, after the log has committed the task. A restore does the same
+  with each batch of changelog records. So after a crash, each store is in a committed state, and only the records after
+  its offset are restored.
+- Under exactly-once, a transactional store survives every crash. A store without transactions may contain changes that
+  were never committed. So if transactions are off, the offset is deleted as soon as it has been read, and is written
+  again when the task is closed without an error.
+- A store that has files but no known offset is deleted, with a warning, and restored from the beginning. So the
+  restored store does not have old keys that compaction has removed from the changelog. The same is true for a store
+  with damaged files, and for a store with the state of another changelog or another log. These stores are counted.
 - The directory of a store may contain files of a different kind of store, for example after the topology was changed.
   If the store is logged, its files are deleted with a warning, and the store is restored from the beginning. If the
   store is not logged, an error is raised.
 - A store may lack entries that are still in its changelog, for example because the store's retention was raised. If a
-  store may lack entries, its whole changelog is read and applied over the content of the store.
-- When the kind or the retention of a store changes, OFFSET_UNKNOWN is written to the checkpoint before the store's
-  format file is changed. So even if the process crashes after it has changed the format file, the next process restores
-  the store from the beginning.
+  store may lack entries, its whole changelog is read and applied over the content of the store. The store deletes its
+  offset before its format file is changed. So even if the process crashes after it has changed the format file, the
+  next process restores the store from the beginning.
+- When an active task is recycled, its open stores and their offsets pass to a new standby. When a standby is recycled,
+  its open stores and their offsets pass to a new active task.
+- A task may also have a checkpoint file; `task_checkpoint` has its rules.
 
-Source: `ProcessorStateManager`, `StateManagerUtil`, `LegacyCheckpointingStateStore`.
+Source: `ProcessorStateManager`, `StateManagerUtil`; KIP-1035, KIP-892.
 
-Differs from Kafka: before a store is restored from the beginning, the store is deleted. A store is restored from the
-beginning if the checkpoint is broken, has no entry for the store, or has OFFSET_UNKNOWN. So the restored store does not
-have old keys that compaction has removed from the changelog.
+Differs from Kafka: Kafka deletes the state of the whole task if one of its stores cannot be used.
 """
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Self
 
 from assignor.errors import AssignorFault
 from assignor.names.legal_names import is_legal_name, shown_name
-from assignor.types import JAVA_LONG_MAX, Offsets, TaskId, TopicPartition
+from assignor.types import Offsets, TaskId, TopicPartition
 from streams_runtime.common.errors import (
     LockError,
     ProcessorStateError,
@@ -56,31 +48,48 @@ from streams_runtime.common.errors import (
     TaskCorrupted,
 )
 from streams_runtime.common.states import TaskType
+from streams_runtime.configs import StreamsConfig
 from streams_runtime.logs.base import RecordBatch
-from streams_runtime.state_stores.state_store import RocksDBConfigSetter, StateStore, StoreContext
-from streams_runtime.tasks.checkpoint_file import OFFSET_UNKNOWN, CheckpointFile
+from streams_runtime.state_stores.state_store import RocksDBConfigSetter, StateStore, StoreContext, keeps_offset
 from streams_runtime.tasks.needed_changes import WindowChangelogs
 from streams_runtime.tasks.source_changelog import RecordConverter
-from streams_runtime.tasks.state_directory import StateDirectory
-
-OFFSET_DELTA_FOR_CHECKPOINT = 10_000
-"""A commit writes a checkpoint if the sum of the task's changelog offsets has grown by more than this number."""
-
-STORES_DIRECTORY = Path("rocksdb")
-"""A persistent store has the directory `<task directory>/rocksdb/<store>`."""
+from streams_runtime.tasks.state_directory import STORES_DIRECTORY, StateDirectory
+from streams_runtime.tasks.task_checkpoint import StoreMetadata, TaskCheckpoint
 
 _logger = logging.getLogger(__name__)
 
 
-@dataclass(eq=False)
-class StoreMetadata:
-    """A store and its changelog. `changelog`: None if the store is not logged. `offset`: the last changelog offset that
-    was applied to the store; None if this offset is not known.
+@dataclass(frozen=True, slots=True)
+class StoreOptions:
+    """The configs that a task passes to its stores and its state manager.
+
+    `transactional`: the config `enable.transactional.statestores`. `checkpoint_file`: the config
+    `state.checkpoint.file`. `log_id`: the id of the log with the changelogs; None if it is not known. `topic_ids`: the
+    ids of the changelogs' topics, as far as they are known.
     """
 
-    store: StateStore
-    changelog: TopicPartition | None
-    offset: int | None = None
+    exactly_once: bool = False
+    transactional: bool = True
+    checkpoint_file: bool = False
+    log_id: str | None = None
+    topic_ids: Mapping[str, str] = field(default_factory=dict)
+    rocksdb_config_setter: RocksDBConfigSetter | None = None
+
+    @classmethod
+    def of(cls, configs: StreamsConfig, log_id: str | None, topic_ids: Mapping[str, str]) -> Self:
+        return cls(
+            configs.exactly_once,
+            configs.enable_transactional_statestores,
+            configs.state_checkpoint_file,
+            log_id,
+            topic_ids,
+            configs.rocksdb_config_setter,
+        )
+
+
+def log_rebuilt(reason: str) -> None:
+    """Logs a warning. The default of `StateManager.on_rebuilt`, for a task without an instance."""
+    _logger.warning("%s; the store is deleted, and restored from its changelog if it has one", reason)
 
 
 class StateManager:
@@ -94,8 +103,8 @@ class StateManager:
     restore passes each batch of a source changelog to the converter, and applies the records that the converter
     returns. `compacted_changelogs`: the changelogs of stores without windows, which are created with the cleanup policy
     compact. `window_retentions_ms`: the retention of each window store that has a changelog of its own.
-    `checkpoint_delta`: if the sum of the offsets has grown by more than `checkpoint_delta`, a commit writes a
-    checkpoint. Simulations set `checkpoint_delta` to a lower number.
+    `on_rebuilt`: a function that is called with the reason when a store is deleted because its files cannot be used.
+    `checkpoint`: the checkpoint file of the task.
     """
 
     def __init__(
@@ -103,28 +112,32 @@ class StateManager:
         task_id: TaskId,
         task_type: TaskType,
         *,
-        exactly_once: bool,
+        options: StoreOptions,
         directory: StateDirectory,
         stores: Sequence[StateStore],
         changelogs: Mapping[str, TopicPartition | None],
         source_changelogs: Mapping[TopicPartition, RecordConverter] | None = None,
         compacted_changelogs: frozenset[TopicPartition] = frozenset(),
-        rocksdb_config_setter: RocksDBConfigSetter | None = None,
+        on_rebuilt: Callable[[str], None] = log_rebuilt,
         window_retentions_ms: Mapping[str, int] | None = None,
     ) -> None:
         self.task_id = task_id
-        self.rocksdb_config_setter = rocksdb_config_setter
         self.task_type = task_type
         self.compacted_changelogs = compacted_changelogs
-        self.exactly_once = exactly_once
-        self.checkpoint_delta = OFFSET_DELTA_FOR_CHECKPOINT
+        self.options = options
+        self.exactly_once = options.exactly_once
+        self._on_rebuilt = on_rebuilt
         self._directory = directory
         self._source_changelogs = source_changelogs or {}
         self._metadata = {store.name: StoreMetadata(store, changelogs.get(store.name)) for store in stores}
         self._by_changelog = {
             metadata.changelog: metadata for metadata in self._metadata.values() if metadata.changelog is not None
         }
-        self._checkpointed = {p: metadata for p, metadata in self._by_changelog.items() if metadata.store.persistent}
+        self._offset_keeping = [(store, self._metadata[store.name]) for store in stores if keeps_offset(store)]
+        self._persistent = {p: metadata for p, metadata in self._by_changelog.items() if metadata.store.persistent}
+        self.checkpoint = TaskCheckpoint(
+            task_id, directory, self._persistent, exactly_once=options.exactly_once, all_stores=options.checkpoint_file
+        )
         # The name is checked here, because a store that the user wrote may have a different name than its builder.
         for name in self._metadata:
             if not is_legal_name(name):
@@ -145,13 +158,12 @@ class StateManager:
         self.window_changelogs.clear()
         self._opened = False
         self._corrupted = False
-        self._loaded_checkpoint: dict[TopicPartition, int] = {}
+        self._read_over: set[str] = set()  # the stores that keep their content while their changelog is read again
+        self._is_loaded = False  # True after `load_checkpoint`
+        # False while the stores may contain changes that were never committed, so that their offsets must not be stored
+        self._offsets_hold = True
         self._was_empty = True
-        # the sum of `changelog_offsets` when a checkpoint was last due or loaded; None before `load_checkpoint`
-        self._sum_at_checkpoint: int | None = None
-        # The offsets that this object has written to the checkpoint file. The value is None if this object has not
-        # written the file, or has deleted the file.
-        self._on_disk: dict[TopicPartition, int] | None = None
+        self.checkpoint.reset()
 
     # --- Methods for the task's directory.
 
@@ -171,59 +183,66 @@ class StateManager:
     def unlock(self) -> None:
         self._directory.unlock(self.task_id)
 
+    @property
+    def survives_dirty_close(self) -> bool:
+        """False if the stores may contain changes that were never committed, and whose transaction was aborted."""
+        return not self.exactly_once or self.is_transactional
+
+    @property
+    def is_transactional(self) -> bool:
+        """True if all persistent stores on disk contain only committed changes."""
+        return self.options.transactional and not self.checkpoint.is_needed
+
+    @property
+    def uncommitted_bytes(self) -> int:
+        """The approximate size of the uncommitted changes of all stores."""
+        return sum(store.uncommitted_bytes for store, _ in self._offset_keeping)
+
     # --- opening
 
     def open_stores(self, context: StoreContext) -> None:
         """Open the stores if they are not open. If a store has no changelog of its own, its changes are not logged. If
-        the checkpoint file is broken, renames the file, logs a warning and deletes all state. Raises
-        ProcessorStateError, and TaskCorrupted when the files of a store are broken. Differs from Kafka: in Kafka, the
-        thread ends at every start until somebody deletes the broken files.
+        the checkpoint file is broken, renames the file, logs a warning and deletes all state that depends on the file.
+        Raises ProcessorStateError. Differs from Kafka: if the files of a store are damaged, the thread of Kafka ends at
+        every start until somebody deletes the files.
         """
         if self._opened or not self._metadata:
             return
-        loaded = self._checkpoint_file().load()
-        if loaded is None or self._corrupted:
+        is_readable = self.checkpoint.load()
+        if not is_readable or self._corrupted:
             self._directory.wipe(self.task_id)
-            loaded = {}
             self._reset()
-        self._loaded_checkpoint = self._without_missing_stores(loaded)
         self._was_empty = self._directory.is_empty(self.task_id)
-        self._directory.discard(self.task_id, self._stale_stores())
+        self._directory.discard(self.task_id, self.checkpoint.stale_stores())
         self._opened = True
         for metadata in self._metadata.values():
             try:
                 self._open(metadata, self._context_of(metadata, context))
-            except StoreCorrupted as broken:
-                raise TaskCorrupted([self.task_id], str(broken)) from broken
             except AssignorFault:
                 raise
             except Exception as error:
                 raise self._failed("open", metadata, error) from error
 
     def load_checkpoint(self) -> None:
-        """Set the offsets of the stores to the offsets in the checkpoint. Under exactly-once, deletes the checkpoint
-        file afterwards. If a store has state but no offset in the checkpoint, raises TaskCorrupted under exactly-once,
-        and does not delete the file.
+        """Set the offsets of the stores to the offsets that the stores and the checkpoint file have. Under exactly-once
+        or if no store needs the checkpoint file, deletes the file afterwards. If a store of a user's own class has
+        state but no offset, raises TaskCorrupted under exactly-once, and does not delete the file.
         """
-        if self._sum_at_checkpoint is None:
-            unused = dict(self._loaded_checkpoint)
-            for partition, metadata in self._checkpointed.items():
-                offset = unused.pop(partition, None)
-                if offset is not None:
-                    metadata.offset = None if offset == OFFSET_UNKNOWN else offset
-                elif self.exactly_once and not self._was_empty:
+        if not self._is_loaded:
+            for partition, metadata in self._persistent.items():
+                if keeps_offset(metadata.store):
+                    metadata.offset = metadata.store.committed_offset
+                    continue
+                metadata.offset = self.checkpoint.offset(partition)
+                if not self.checkpoint.names(partition) and self.exactly_once and not self._was_empty:
                     raise TaskCorrupted(
                         [self.task_id],
                         "the process before this one ended without a checkpoint of store "
                         f"{metadata.store.name!r}, whose files may hold what was never committed",
                     )
-            if unused:
-                named = ", ".join(str(partition) for partition in unused)
-                _logger.warning(
-                    "the checkpoint of task %s names partitions that are not its changelogs: %s", self.task_id, named
-                )
-            self._sum_at_checkpoint = self._offset_sum()
-        if self.exactly_once:
+            self._is_loaded = True
+            self.checkpoint.used(self._offset_sum())
+        if self.exactly_once or not self.checkpoint.is_written:
             self.delete_checkpoint()
 
     # --- offsets
@@ -240,15 +259,36 @@ class StateManager:
         """Returns, for each changelog, the next offset to apply; 0 if this offset is not known."""
         return {p: 0 if metadata.offset is None else metadata.offset + 1 for p, metadata in self._by_changelog.items()}
 
-    def update_changelog_offsets(self, next_offsets: Mapping[TopicPartition, int]) -> None:
-        """Set the offsets of the stores. Ignores partitions that are not changelogs. `next_offsets`: the offset after
-        the last record in the store, by changelog. For a source topic, the value is the offset after the last record
-        that the task has read. For any other changelog, the value is the offset after the last record that the task has
-        written.
+    def commit(self, next_offsets: Mapping[TopicPartition, int]) -> None:
+        """Write the changes of the stores after the log has committed the task, each with the offset of its store.
+
+        `next_offsets`: the offset after the last record in the store, by changelog. For a source topic, the value is
+        the offset after the last record that the task has read. For any other changelog, the value is the offset after
+        the last record that the task has written. Ignores partitions that are not changelogs. Raises
+        ProcessorStateError, TaskCorrupted.
         """
         for partition, next_offset in next_offsets.items():
             if (metadata := self._by_changelog.get(partition)) is not None:
                 metadata.offset = next_offset - 1 if next_offset > 0 else None
+        self._commit_stores()
+
+    def _commit_stores(self, moved: Collection[TopicPartition] = ()) -> None:
+        """`moved`: the changelogs whose offsets the stores do not keep any more."""
+        if not self._is_loaded:
+            return
+        for store, metadata in self._offset_keeping:
+            has_offset = self._offsets_hold and metadata.changelog not in moved
+            try:
+                store.commit(metadata.offset if has_offset else None)
+            except StoreCorrupted as error:
+                raise self.damaged(error) from error
+
+    def damaged(self, error: StoreCorrupted) -> TaskCorrupted:
+        """Reports damage that a store has found. Returns the error to raise, after which the thread rebuilds the
+        stores.
+        """
+        self._on_rebuilt(str(error))
+        return TaskCorrupted([self.task_id], str(error))
 
     def _offset_sum(self) -> int:
         return sum(self.changelog_offsets().values())
@@ -265,6 +305,8 @@ class StateManager:
             converted = batch if convert is None else convert(batch)
             if converted is not None:
                 metadata.store.restore(converted)
+        except StoreCorrupted as error:
+            raise self.damaged(error) from error
         except AssignorFault:
             raise
         except Exception as error:
@@ -285,43 +327,35 @@ class StateManager:
     # --- checkpoints
 
     def checkpoint_due(self) -> bool:
-        """Returns True if a commit has to write a checkpoint, because the sum of `changelog_offsets` is above
-        `checkpoint_limit`.
-        """
-        return self._offset_sum() > self.checkpoint_limit()
-
-    def checkpoint_limit(self) -> int:
-        """Returns a limit: a commit writes a checkpoint if the sum of `changelog_offsets` is above the limit. The first
-        commit of a standby always writes a checkpoint. Under exactly-once, a commit of an active task never writes a
-        checkpoint. Any other commit writes a checkpoint if the sum has grown by more than `checkpoint_delta`.
-        """
-        if self._sum_at_checkpoint is None:
-            return JAVA_LONG_MAX
-        if self.task_type is TaskType.STANDBY:
-            if self._on_disk is None:
-                return -1  # every sum of offsets is above this limit
-        elif self.exactly_once:
-            return JAVA_LONG_MAX
-        return self._sum_at_checkpoint + self.checkpoint_delta
+        """Returns True if a commit has to write the checkpoint file."""
+        checkpoint = self.checkpoint
+        return checkpoint.is_written and self._is_loaded and checkpoint.is_due(self._offset_sum(), self.task_type)
 
     def maybe_checkpoint(self, *, enforce: bool) -> bool:
-        """If a checkpoint is due or `enforce` is True, flush the stores and write the checkpoint file. The task calls
-        this method for a commit. When the task closes or has restored its stores, `enforce` is True. Returns True if a
-        checkpoint was due or `enforce` is True. If the content of the file would not change, the file is not written.
-        Raises ProcessorStateError.
+        """If `enforce` is True, write the offsets of the stores. If the checkpoint file is due or `enforce` is True,
+        also flush the stores and write the file. The task calls this method for a commit. When the task closes or has
+        restored its stores, `enforce` is True. Returns True if the offsets or the file were due. Raises
+        ProcessorStateError, TaskCorrupted.
         """
-        if self._sum_at_checkpoint is None or not (enforce or self.checkpoint_due()):
+        if not self._is_loaded or not (enforce or self.checkpoint_due()):
             return False
-        if self._metadata and not self._corrupted:
-            self._write_checkpoint()
-        self._sum_at_checkpoint = self._offset_sum()
+        if not self._corrupted:
+            self._offsets_hold = True
+            self._commit_stores()
+            self.checkpoint.write(self.flush)
+        self.checkpoint.used(self._offset_sum())
         return True
 
     def delete_checkpoint(self) -> None:
-        """Delete the checkpoint file. Raises ProcessorStateError."""
-        if self._metadata:
-            self._checkpoint_file().delete()
-            self._on_disk = None
+        """Delete the checkpoint file. If transactions are off under exactly-once, also delete the offsets that the
+        stores of an active task keep. Raises ProcessorStateError.
+        """
+        if not self._metadata:
+            return
+        self.checkpoint.delete()
+        if self.exactly_once and not self.options.transactional and self.task_type is TaskType.ACTIVE:
+            self._offsets_hold = False
+            self._commit_stores()
 
     def flush(self) -> None:
         """Flush every store. If a store raises an error, flushes the other stores as well, and then raises the first
@@ -335,11 +369,23 @@ class StateManager:
         """Delete the checkpoint file. The next call of `close` then deletes all state. Raises ProcessorStateError."""
         self._corrupted = bool(self._by_changelog)
         if self._opened:
-            self.delete_checkpoint()
+            self.checkpoint.delete()
+
+    def close_clean(self) -> None:
+        """Write the changes and the offsets of all stores, and close the stores. The offsets of the stores in the
+        checkpoint file move to the file. If the process is killed before the file is written, these stores have no
+        offset and are restored from the beginning. Raises ProcessorStateError, TaskCorrupted.
+        """
+        if self._is_loaded and not self._corrupted:
+            self._offsets_hold = True
+            self._commit_stores(moved=self.checkpoint.changelogs)
+            self.checkpoint.write(self.flush)
+        self.close()
 
     def close(self) -> None:
-        """Close every store, and forget the offsets. If the task is marked as corrupted, deletes all state. If stores
-        raise errors, closes the other stores as well, and then raises the first error. A second call does nothing.
+        """Close every store, drop uncommitted changes, and forget the offsets. If the task is marked as corrupted,
+        deletes all state. If stores raise errors, closes the other stores as well, and then raises the first error. A
+        second call does nothing.
         """
         corrupted = self._corrupted
         try:
@@ -350,20 +396,21 @@ class StateManager:
                 self._directory.wipe(self.task_id)
 
     def wipe(self) -> None:
-        """Close the stores, and delete all state and the checkpoint. A task calls `wipe` if it is closed after an error
-        under exactly-once, or if its state is corrupt.
-        """
+        """Close the stores, and delete all state and the checkpoint file."""
         self._corrupted = bool(self._metadata)
         self.close()
 
     def transition_to(self, task_type: TaskType, context: StoreContext) -> None:
         """Prepare the state of a recycled task for a new task of the type `task_type`. The stores stay open, and the
-        offsets stay in memory. Under exactly-once, the checkpoint file is deleted if the new task is active. Raises
-        ProcessorStateError.
+        offsets stay in memory. Under exactly-once, the checkpoint file is deleted if the new task is active. A new
+        standby stores its offsets. Raises ProcessorStateError, TaskCorrupted.
         """
-        if self.exactly_once and task_type is TaskType.ACTIVE:
-            self.delete_checkpoint()
         self.task_type = task_type
+        if task_type is TaskType.STANDBY:
+            self._offsets_hold = True
+            self._commit_stores()
+        elif self.exactly_once:
+            self.delete_checkpoint()
         if self._opened:
             for metadata in self._metadata.values():
                 metadata.store.rebind(self._context_of(metadata, context))
@@ -371,8 +418,10 @@ class StateManager:
     # --- inside
 
     def _open(self, metadata: StoreMetadata, context: StoreContext) -> None:
+        store, directory = metadata.store, STORES_DIRECTORY / metadata.store.name
+        had_files = self._directory.files.is_directory(self.task_directory / directory)
         try:
-            metadata.store.open(context)
+            store.open(context)
         except StoreOfAnotherKind as other:
             if metadata.changelog is None:
                 raise StoreOfAnotherKind(
@@ -381,15 +430,46 @@ class StateManager:
                     self.task_id,
                 ) from other
             _logger.warning("task %s: %s; the store is restored from its changelog", self.task_id, other)
-            self._forget_offset(metadata.changelog)
-            self._directory.discard(self.task_id, [STORES_DIRECTORY / metadata.store.name])
-            metadata.store.open(context)
+            self._open_empty(metadata, context)
+        except StoreCorrupted as damaged:
+            self._on_rebuilt(str(damaged))
+            self._open_empty(metadata, context)
+        else:
+            if keeps_offset(store) and metadata.changelog is not None and store.committed_offset is None:
+                self._find_offset(metadata, context, had_files=had_files)
+
+    def _find_offset(self, metadata: StoreMetadata, context: StoreContext, *, had_files: bool) -> None:
+        """Move the offset of an open store from the checkpoint file into the store. If the file has no offset of the
+        store, delete the content of the store.
+        """
+        assert metadata.changelog is not None
+        assert keeps_offset(metadata.store)
+        store = metadata.store
+        offset = self.checkpoint.offset(metadata.changelog)
+        if offset is not None:
+            store.commit(offset)
+        elif had_files and not store.is_empty and store.name not in self._read_over:
+            self._on_rebuilt(f"store {store.name}: its files have no changelog offset")
+            self._open_empty(metadata, context)
+
+    def _open_empty(self, metadata: StoreMetadata, context: StoreContext) -> None:
+        """Delete the files of a store, and open it. Its offset in the checkpoint file is forgotten first."""
+        if metadata.changelog is not None:
+            self.checkpoint.forget(metadata.changelog)
+        metadata.store.close()
+        self._directory.discard(self.task_id, [STORES_DIRECTORY / metadata.store.name])
+        metadata.store.open(context)
 
     def _read_again(self, store: str, reason: str) -> None:
         """Implements `StoreContext.read_again`: the restore then reads the store's changelog from the beginning."""
-        changelog = self._metadata[store].changelog
-        if changelog is not None:
-            self._forget_offset(changelog)
+        metadata = self._metadata[store]
+        changelog = metadata.changelog
+        if changelog is None:
+            return
+        assert keeps_offset(metadata.store)
+        if metadata.store.committed_offset is not None or self.checkpoint.offset(changelog) is not None:
+            self._read_over.add(store)
+            self.checkpoint.forget(changelog)
             _logger.warning(
                 "task %s: store %s: %s; its changelog %s is read from the beginning, over the content of the store",
                 self.task_id,
@@ -398,62 +478,17 @@ class StateManager:
                 changelog,
             )
 
-    def _forget_offset(self, changelog: TopicPartition) -> None:
-        """Forget the offset of a store that is being opened. The checkpoint file gets OFFSET_UNKNOWN for the store. So
-        the store is restored from the beginning even if the process crashes now. Does nothing if the checkpoint has no
-        entry for the store, because `load_checkpoint` handles this case.
-        """
-        if changelog in self._loaded_checkpoint:
-            self._loaded_checkpoint[changelog] = OFFSET_UNKNOWN
-            self._checkpoint_file().write(self._loaded_checkpoint)
-
-    def _checkpoint_file(self) -> CheckpointFile:
-        return CheckpointFile(self.task_directory, self._directory.files)
-
     def _context_of(self, metadata: StoreMetadata, context: StoreContext) -> StoreContext:
         unlogged = metadata.changelog is None or metadata.changelog in self._source_changelogs
-        return replace(context, changes=None if unlogged else context.changes, read_again=self._read_again)
-
-    def _stale_stores(self) -> list[Path]:
-        """Returns the directories of the stale stores. A stale store has to be deleted, because it is restored from the
-        beginning. A store is stale if its offset in the checkpoint is OFFSET_UNKNOWN. A store without an entry is stale
-        only under at-least-once: under exactly-once, `load_checkpoint` handles this case.
-        """
-        # The offset that is assumed for a store without an entry in the checkpoint. With the offset 0, the store is not
-        # stale.
-        unnamed = 0 if self.exactly_once else OFFSET_UNKNOWN
-        return [
-            STORES_DIRECTORY / metadata.store.name
-            for p, metadata in self._checkpointed.items()
-            if self._loaded_checkpoint.get(p, unnamed) == OFFSET_UNKNOWN
-        ]
-
-    def _without_missing_stores(self, offsets: dict[TopicPartition, int]) -> Offsets:
-        """Returns only the offsets of stores that are not missing. A store is missing if its directory does not exist.
-        Logs a warning that names the missing stores. For example, a program that deletes old temporary files may have
-        deleted a store but not the checkpoint.
-        """
-        missing = {
-            p
-            for p, metadata in self._checkpointed.items()
-            if offsets.get(p, OFFSET_UNKNOWN) != OFFSET_UNKNOWN
-            and not self._directory.files.is_directory(self.task_directory / STORES_DIRECTORY / metadata.store.name)
-        }
-        if missing:
-            named = ", ".join(map(str, missing))
-            _logger.warning("the checkpoint of task %s names %s, but the stores are not there", self.task_id, named)
-        return {p: offset for p, offset in offsets.items() if p not in missing}
-
-    def _write_checkpoint(self) -> None:
-        offsets = {
-            p: OFFSET_UNKNOWN if metadata.offset is None else metadata.offset
-            for p, metadata in self._checkpointed.items()
-        }
-        file = self._checkpoint_file()
-        if offsets != self._on_disk or (offsets and not self._directory.files.exists(file.path)):
-            self.flush()
-            file.write(offsets)
-            self._on_disk = offsets
+        return replace(
+            context,
+            changes=None if unlogged else context.changes,
+            read_again=self._read_again,
+            changelog=metadata.changelog,
+            log_id=self.options.log_id,
+            topic_id=None if metadata.changelog is None else self.options.topic_ids.get(metadata.changelog.topic),
+            transactional=self.options.transactional,
+        )
 
     def _for_each(self, operation: str, action: Callable[[StoreMetadata], None]) -> None:
         """Call `action` for every store. If calls raise errors, makes the other calls as well, and then raises the

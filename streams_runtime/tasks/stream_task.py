@@ -21,15 +21,15 @@ Only `StreamTask` changes the state of the task. The parts of the task do not kn
 
 Rules: a commit begins with a flush of the record cache. So the outputs and changes of a record are sent before the
 offset of the record is committed. Under at-least-once, outputs are written before the offsets or together with them.
-Under exactly-once, the task processes nothing between `prepare_commit` and `post_commit`. Under exactly-once, a running
-task has no checkpoint on disk. If a transaction was aborted, the work in the transaction is never committed. Source:
-`StreamTask`, `AbstractTask`.
+Under exactly-once, the task processes nothing between `prepare_commit` and `post_commit`. After the commit,
+the changes of the stores are written together with their changelog offsets. If a transaction was aborted, the work in
+the transaction is never committed, and the changes of the stores are dropped. Source: `StreamTask`, `AbstractTask`.
 """
 
 from collections.abc import Mapping
 
 from assignor.types import LATEST_OFFSET, TopicPartition
-from streams_runtime.common.errors import TaskCorrupted, TaskMigrated
+from streams_runtime.common.errors import StoreCorrupted, TaskCorrupted, TaskMigrated
 from streams_runtime.common.losses import WindowsAtRisk
 from streams_runtime.common.states import TaskState, TaskType
 from streams_runtime.logs.base import Claim, CommittedOffsets, RecordBatch
@@ -66,10 +66,6 @@ class StreamTask(Task):
         self.runtime = runtime
         self._offsets = offsets
         self._claim = claim
-        # The state manager has methods with the names of the next two fields. While the task is RUNNING, the values of
-        # the fields are newer than the results of these methods.
-        self._changelog_offsets: dict[TopicPartition, int] = {}
-        self._checkpoint_limit = 0
 
     @property
     def stores(self) -> Mapping[str, StateStore]:
@@ -157,8 +153,6 @@ class StreamTask(Task):
             self.state_manager.delete_checkpoint()
         else:
             self.state_manager.maybe_checkpoint(enforce=True)
-        self._changelog_offsets = self.state_manager.changelog_offsets()
-        self._checkpoint_limit = self.state_manager.checkpoint_limit()
         # writing is allowed before `init` of the processors, because `init` may write to stores
         self._claim.allow_writes()
         self.runtime.init_processors()
@@ -172,8 +166,6 @@ class StreamTask(Task):
         self._expect("be suspended", TaskState.CREATED, TaskState.RESTORING, TaskState.RUNNING, TaskState.SUSPENDED)
         if self.state is TaskState.SUSPENDED:
             return
-        if self.state is TaskState.RUNNING:
-            self.state_manager.update_changelog_offsets(self._changelog_offsets)
         try:
             self._offsets.remember(self._buffer.positions())
             self.runtime.close_processors()
@@ -197,7 +189,7 @@ class StreamTask(Task):
         """
         if self.state is TaskState.SUSPENDED:
             if self._exactly_once and self._offsets.commit_needed:
-                raise TaskCorrupted([self.id], "suspended with work that was not committed")
+                raise TaskCorrupted([self.id], "suspended with work that was not committed", damaged=())
             self._become(TaskState.RESTORING if self._is_open else TaskState.CREATED)
         elif self.state is TaskState.CLOSED:
             raise self._illegal("be resumed")
@@ -243,15 +235,24 @@ class StreamTask(Task):
         """
         if self.state is not TaskState.RUNNING or self._offsets.commit_pending:
             return 0
-        return self.runtime.process(now_ms, max_records)
+        try:
+            return self.runtime.process(now_ms, max_records)
+        except StoreCorrupted as error:
+            raise self.state_manager.damaged(error) from error
 
     def maybe_punctuate_stream_time(self) -> bool:
         """See `ProcessorRuntime.punctuate_stream_time`."""
-        return self.state is TaskState.RUNNING and self.runtime.punctuate_stream_time()
+        try:
+            return self.state is TaskState.RUNNING and self.runtime.punctuate_stream_time()
+        except StoreCorrupted as error:
+            raise self.state_manager.damaged(error) from error
 
     def maybe_punctuate_system_time(self, now_ms: int) -> bool:
         """See `ProcessorRuntime.punctuate_system_time`."""
-        return self.state is TaskState.RUNNING and self.runtime.punctuate_system_time(now_ms)
+        try:
+            return self.state is TaskState.RUNNING and self.runtime.punctuate_system_time(now_ms)
+        except StoreCorrupted as error:
+            raise self.state_manager.damaged(error) from error
 
     @property
     def may_sleep(self) -> bool:
@@ -301,7 +302,10 @@ class StreamTask(Task):
             # Under at-least-once, the producer is not flushed here. Instead, the commit checks the claim and writes the
             # producer's pending records together with the offsets. So a fenced thread does not write its pending
             # records.
-            self.runtime.flush()
+            try:
+                self.runtime.flush()
+            except StoreCorrupted as error:
+                raise self.state_manager.damaged(error) from error
             offsets.prepare(self._buffer.positions())
         return {partition: one.offset for partition, one in offsets.prepared.items()}
 
@@ -312,32 +316,18 @@ class StreamTask(Task):
         return self._offsets.prepared
 
     def post_commit(self, *, enforce_checkpoint: bool) -> None:
-        """See `Task`. Under exactly-once, a RUNNING task writes no checkpoint, even if `enforce_checkpoint` is True.
-        Raises ProcessorStateError.
+        """See `Task`. Write the changes of the stores, with the offsets of their changelogs. Under exactly-once, a
+        RUNNING task writes no checkpoint file, even if `enforce_checkpoint` is True. Raises ProcessorStateError.
         """
         if self.state is TaskState.CLOSED:
             raise self._illegal("be committed")
         if self._is_open and self.state_manager.stores:
             prepared = self._offsets.prepared
             read = {p: prepared[p].offset for p in self._source_changelogs if p in prepared}
-            moved = read | self.runtime.collector.acknowledged_offsets()
-            if self.state is TaskState.RUNNING:
-                self._checkpoint_while_running(moved, enforce=enforce_checkpoint)
-            else:
-                self.state_manager.update_changelog_offsets(moved)
+            self.state_manager.commit(read | self.runtime.collector.acknowledged_offsets())
+            if self.state is not TaskState.RUNNING or not self._exactly_once:
                 self.state_manager.maybe_checkpoint(enforce=enforce_checkpoint)
         self._offsets.committed()
-
-    def _checkpoint_while_running(self, moved: Mapping[TopicPartition, int], *, enforce: bool) -> None:
-        """Update `_changelog_offsets` with the offsets that have changed. Write a checkpoint if one is due. Most
-        commits of a RUNNING task write no checkpoint, and then the state manager is not called.
-        """
-        offsets = self._changelog_offsets
-        offsets.update(moved)
-        if not self._exactly_once and (enforce or sum(offsets.values()) > self._checkpoint_limit):
-            self.state_manager.update_changelog_offsets(offsets)
-            self.state_manager.maybe_checkpoint(enforce=True)
-            self._checkpoint_limit = self.state_manager.checkpoint_limit()
 
     def purgeable_offsets(self) -> Mapping[TopicPartition, int]:
         """Returns the committed offsets of the repartition topics. The records below these offsets are not needed any

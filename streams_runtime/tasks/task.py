@@ -104,13 +104,12 @@ class Task(ABC):
         self._expect("be closed", TaskState.SUSPENDED)
         self._before_clean_end()
         if self._holds_state:
-            self.state_manager.maybe_checkpoint(enforce=True)
-            self.state_manager.close()
+            self.state_manager.close_clean()
         self._close()
 
     def close_dirty(self) -> None:
-        """Close the task after an error, without a commit. Never raises an error. Under exactly-once, also deletes the
-        state on disk.
+        """Close the task after an error, without a commit, and drop the uncommitted changes of its stores. Never raises
+        an error. If a store is not transactional, also deletes the state on disk under exactly-once.
         """
         if self.state is TaskState.CLOSED:
             return
@@ -119,7 +118,7 @@ class Task(ABC):
         self._drop_work()
         if self._holds_state:
             manager = self.state_manager
-            self._try("close its state", manager.wipe if manager.exactly_once else manager.close)
+            self._try("close its state", manager.close if manager.survives_dirty_close else manager.wipe)
         self._try("unlock its directory", self._close)
 
     def recycle_state(self) -> StateManager:
@@ -227,7 +226,13 @@ class Task(ABC):
         """
         manager = self.state_manager
         context = StoreContext(
-            manager.task_id, manager.task_directory, changes, clock, manager.rocksdb_config_setter, expired, cache
+            manager.task_id,
+            manager.task_directory,
+            changes,
+            clock,
+            manager.options.rocksdb_config_setter,
+            expired,
+            cache,
         )
         if manager.task_type is not self.type:
             manager.transition_to(self.type, context)
@@ -321,6 +326,7 @@ def raise_most_severe(errors: Mapping[TaskId, Exception]) -> None:
     Source: `TaskManager.maybeThrowTaskExceptions`.
     """
     corrupted: set[TaskId] = set()
+    damaged: set[TaskId] = set()
     reasons: dict[str, None] = {}  # A dict without values is used as an ordered set.
     migrated: TaskMigrated | None = None
     fatal: Exception | None = None
@@ -329,6 +335,7 @@ def raise_most_severe(errors: Mapping[TaskId, Exception]) -> None:
             migrated = error
         elif isinstance(error, TaskCorrupted):
             corrupted |= error.tasks
+            damaged |= error.damaged
             reasons[error.reason] = None
         else:
             fatal = with_task(error, task)
@@ -337,7 +344,7 @@ def raise_most_severe(errors: Mapping[TaskId, Exception]) -> None:
     if migrated is not None:
         raise migrated
     if corrupted:
-        raise TaskCorrupted(corrupted, "; ".join(reasons))
+        raise TaskCorrupted(corrupted, "; ".join(reasons), damaged=damaged)
 
 
 def with_task(error: Exception, task: TaskId) -> Exception:

@@ -32,7 +32,8 @@ OF_OTHERS = {
 OF_KAFKA = {
     *("cleanup.policy", "max.message.bytes", "message.timestamp.after.max.ms", "retention.ms"),  # of topics
     *("broker.rack", "client.rack"),  # of brokers and consumers
-    *("group.instance.id", "group.protocol", "isolation.level", "max.poll.interval.ms"),  # of consumers
+    *("group.instance.id", "group.protocol", "max.poll.interval.ms"),  # of consumers
+    "default.interactive.query.isolation.level",  # of Kafka Streams
 }
 OF_A_RECORDING = {"meta.chain", "input.topology"}
 PREFIXES = ("spark.", "client.tag.", "topic.")

@@ -78,7 +78,7 @@ class Broker:
         }
         self._node = KafkaNode(directory, port, of_broker, heap_mb, release=release, starts_fast=starts_fast)
         self._controller: KafkaNode | None = None
-        cluster_id = new_cluster_id()
+        self.cluster_id = new_cluster_id()
         if controller_apart:
             self._controller = KafkaNode(
                 directory / "controller",
@@ -88,8 +88,8 @@ class Broker:
                 release=release,
                 loggers=[_REPLICATION_LOGGER],
             )
-            self._controller.format(cluster_id, scram)
-        self._node.format(cluster_id, scram)
+            self._controller.format(self.cluster_id, scram)
+        self._node.format(self.cluster_id, scram)
         self._fenced_before: int | None = None
 
     @property

@@ -1,22 +1,27 @@
 """A simulated disk: the directories and files of a machine, in memory, and what is left of them when a process dies.
 
-Rules, which are those of a journaling file system and of RocksDB without a log of its own:
+Rules, which are those of a journaling file system and of RocksDB:
 - What a process did to directories (new files, renames, deletions) is in a journal until somebody syncs. When the
   machine fails, the end of the journal is undone, from a point that chance draws.
 - A file that was not synced may be torn then: chance draws how much of it is there.
-- A store's writes since its last flush are lost from a point that chance draws; RocksDB may have written more than it
-  was told to. They are lost also when only the process dies.
+- A store gets batches. A batch is there as a whole or not at all: RocksDB drops a torn one. When the machine fails, the
+  batches since the last flush are lost from a point that chance draws: the write-ahead log is not synced at each batch.
+  When only the process dies, none is lost.
+- A store of a user's own class has no such log: its writes since its last flush are lost from a point that chance draws
+  also when only the process dies.
 - A full disk refuses to write and to make; it deletes. A slow one takes simulated time.
 """
 
 import errno
+from collections.abc import Sequence
 from pathlib import Path
 from random import Random
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 from weakref import WeakValueDictionary
 
 from streams_runtime.common.clock import Clock
 from streams_runtime.common.errors import LockError
+from streams_runtime.state_stores.rocksdb import KeepOffset
 from streams_runtime.tasks.file_system import LOCK_FILE_NAME, FileSystem, HeldLock
 from tests.simulation.clocks import Pauses
 from tests.simulation.fate import Fate, Point
@@ -43,25 +48,74 @@ class Directory:
         self.changed_ms = changed_ms
 
 
+class Batch(NamedTuple):
+    """Keys with their values, None to delete them, and the changelog offset that is written with them."""
+
+    entries: Sequence[tuple[bytes | None, bytes | None]]
+    offset: int | KeepOffset | None = KeepOffset.KEEP
+
+
+class StoreContent:
+    """Of a store on the disk."""
+
+    __slots__ = ("entries", "offset")
+
+    def __init__(self) -> None:
+        self.entries: dict[bytes, bytes] = {}
+        self.offset: int | None = None
+
+    def add(self, batch: Batch) -> None:
+        for key, value in batch.entries:
+            if value is None:
+                self.entries.pop(key, None)  # type: ignore[arg-type]
+            elif key is not None:
+                self.entries[key] = value
+        if not isinstance(batch.offset, KeepOffset):
+            self.offset = batch.offset
+
+
 class Database:
-    """The files of one store. `flushed`: what is sure. `since`: what was written after that, in order."""
+    """The files of one store. `flushed`: what is sure. `since`: the batches after that. `has_log`: they survive when
+    the process dies alone. `unchecked`: those that no rule has seen; `checked`: what was there before them.
+    """
 
-    __slots__ = ("changed_ms", "flushed", "is_damaged", "since")
+    __slots__ = ("changed_ms", "checked", "flushed", "has_log", "is_damaged", "since", "unchecked")
 
-    def __init__(self, changed_ms: int) -> None:
-        self.flushed: dict[bytes, bytes] = {}
-        self.since: list[tuple[bytes | None, bytes | None]] = []
+    def __init__(self, changed_ms: int, *, has_log: bool) -> None:
+        self.flushed, self.checked = StoreContent(), StoreContent()
+        self.since: list[Batch] = []
+        self.unchecked: list[Batch] = []
+        self.has_log = has_log
         self.is_damaged = False
         self.changed_ms = changed_ms
 
+    def add(self, batch: Batch) -> None:
+        self.since.append(batch)
+        self.unchecked.append(batch)
+
+    def content(self) -> StoreContent:
+        """With all batches."""
+        found = StoreContent()
+        found.entries |= self.flushed.entries
+        found.offset = self.flushed.offset
+        for batch in self.since:
+            found.add(batch)
+        return found
+
+    def take_unchecked(self) -> list[Batch]:
+        taken, self.unchecked = self.unchecked, []
+        return taken
+
+    def lose(self) -> None:
+        """What is not flushed is lost. What is left has to be checked again."""
+        self.since.clear()
+        self.checked = self.content()
+        self.unchecked = [Batch(())]
+
     def flush(self, count: int | None = None) -> None:
-        """The first `count` writes that are not flushed; None for all."""
-        flushed = self.flushed
-        for key, value in self.since[:count]:
-            if value is None:
-                flushed.pop(key, None)  # type: ignore[arg-type]
-            elif key is not None:
-                flushed[key] = value
+        """The first `count` batches that are not flushed; None for all."""
+        for batch in self.since[:count]:
+            self.flushed.add(batch)
         del self.since[:count]
 
 
@@ -69,11 +123,14 @@ Node = File | Directory | Database
 
 
 class SimulatedDisk:
-    """Of one machine. `windows`: what is wrong with it. `damages_stores`: when the machine fails."""
+    """Of one machine. `windows`: what is wrong with it. `damages_stores`: when the machine fails. `wiped`: the stores
+    that were deleted although they were whole and had an offset.
+    """
 
     def __init__(self, windows: Windows) -> None:
         self.windows = windows
         self.damages_stores = False
+        self.wiped: list[str] = []
         self.root = Directory(0)
         self.locks: dict[str, DiskView] = {}
 
@@ -88,7 +145,9 @@ class SimulatedDisk:
 
 
 class DiskView(FileSystem):
-    """The disk as one process sees it. `clock`: the time of what it writes."""
+    """The disk as one process sees it. `clock`: the time of what it writes. `is_cleaning`: it deletes obsolete
+    state.
+    """
 
     def __init__(self, disk: SimulatedDisk, fate: Fate, clock: Clock, pauses: Pauses) -> None:
         self.disk = disk
@@ -98,6 +157,7 @@ class DiskView(FileSystem):
         self._undo: list[tuple[Directory, str, Node | None]] = []
         self._unsynced: list[File] = []
         self._databases: list[Database] = []
+        self.is_cleaning = False
 
     # --- FileSystem
 
@@ -132,6 +192,8 @@ class DiskView(FileSystem):
         self._fate.reach(Point.DISK_WRITE)
         node = self._found(path)
         into = self._directory(to)
+        if not self.is_cleaning:  # state is renamed before it is deleted
+            self.disk.wiped += _whole_stores(str(path), node)
         self._put(self._directory(path), path.name, None)
         self._put(into, to.name, node)
 
@@ -208,13 +270,13 @@ class DiskView(FileSystem):
 
     # --- stores
 
-    def open_database(self, path: Path) -> Database:
+    def open_database(self, path: Path, *, has_log: bool) -> Database:
         """Raises OSError, and ValueError when its files are damaged."""
         self.make_directory(path.parent)
         node = self.disk.node(str(path))
         if node is None:
             self._change(path)
-            node = Database(self._clock.now_ms())
+            node = Database(self._clock.now_ms(), has_log=has_log)
             self._put(self._directory(path), path.name, node)
         assert isinstance(node, Database), f"{path} is no database"
         if node.is_damaged:
@@ -222,6 +284,14 @@ class DiskView(FileSystem):
         if node not in self._databases:
             self._databases.append(node)
         return node
+
+    def write(self, database: Database, path: Path, batch: Batch) -> None:
+        """Into the write-ahead log. Raises OSError; nothing of the batch is there then."""
+        self._check_alive()
+        self._fate.reach(Point.STORE_FLUSH)
+        self._change(path)
+        database.add(batch)
+        database.changed_ms = self._clock.now_ms()
 
     def flush(self, database: Database, path: Path) -> None:
         """Raises OSError."""
@@ -241,8 +311,9 @@ class DiskView(FileSystem):
         for path in [path for path, holder in self.disk.locks.items() if holder is self]:
             del self.disk.locks[path]
         for database in self._databases:
-            database.flush(chance.randint(0, len(database.since)))
-            database.since.clear()
+            if machine_fails or not database.has_log:
+                database.flush(chance.randint(0, len(database.since)))
+                database.lose()
             if self.disk.damages_stores and machine_fails and chance.random() < 0.5:
                 database.is_damaged = True
         self._databases.clear()
@@ -331,6 +402,14 @@ def _set(directory: Directory, name: str, node: Node | None) -> None:
         directory.entries.pop(name, None)
     else:
         directory.entries[name] = node
+
+
+def _whole_stores(path: str, node: Node) -> list[str]:
+    if isinstance(node, Database):
+        return [] if node.is_damaged or node.content().offset is None else [path]
+    if not isinstance(node, Directory):
+        return []
+    return [store for name, below in node.entries.items() for store in _whole_stores(f"{path}/{name}", below)]
 
 
 def _times(node: Node, but: str) -> list[int]:

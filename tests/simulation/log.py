@@ -126,6 +126,10 @@ class LogView:
         self.ask()
         return SimulatedProducer(self, self.shared.registered(transactional_id))
 
+    def cluster_id(self) -> str:
+        """Known since the log was opened."""
+        return self.shared.cluster_id()
+
     def deletes_after_ms(self, topic: str) -> int | None:
         return self.shared.deletes_after_ms(topic)
 

@@ -215,8 +215,9 @@ class Rules:
     # --- what members do
 
     def worked(self, member: ProcessMember) -> None:
-        """Its stream thread did something. What was committed to the log is exact at any moment."""
+        """Its stream thread did something. What is committed to the log and to stores is exact at any moment."""
         known, cluster = self._of(member.group_id), member.process.host.group.cluster
+        cluster.check_disk(member.process.machine)
         if cluster.log.commits != known.commits:
             known.commits = cluster.log.commits
             cluster.check()
@@ -464,6 +465,7 @@ class Rules:
             for host in world.hosts.values():
                 if host.group is group:
                     group.cluster.check_checkpoints(host.machine)
+                    group.cluster.check_disk(host.machine)
             counted, expected = group.cluster.committed_counts(), group.cluster.expected_counts()
             if group.operator.is_paused:
                 continue

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Self, cast
 
 from assignor.types import ProcessId, TaskId
@@ -34,7 +35,7 @@ from tests.simulation.clocks import Pauses, ThreadClock
 from tests.simulation.disk import Machine
 from tests.simulation.fate import Fate, ProcessKilled
 from tests.simulation.log import LogView, SimulatedConsumer
-from tests.simulation.simulated_store import CountsStore
+from tests.simulation.simulated_store import CountsStore, stored_offset
 from tests.simulation.word_count import STORE, SimulatedCluster
 
 CHECKPOINT_DELTA = 20
@@ -72,7 +73,7 @@ class _Silent:
     commits = punctuations = polls
 
     inc = processed = task_processed = restored = restoring = standby_lags = nothing
-    tasks = buffered = close = dropped = passed_over = windows_missing = windows_at_risk = nothing
+    tasks = buffered = close = dropped = passed_over = windows_missing = windows_at_risk = store_rebuilt = nothing
 
 
 SILENT_METRICS = cast(ThreadMetrics, _Silent())
@@ -105,7 +106,12 @@ class SimulatedProcess:
         if not self.view.exists(file) or self.view.read(file).decode() != text:
             self.view.write_whole(file, text.encode(), written_as=f"{PROCESS_FILE_NAME}.tmp", synced=True)
         self.directory = StateDirectory(
-            machine.state_dir, cluster.group_id, clock, files=self.view, calling_thread=lambda: self.caller
+            machine.state_dir,
+            cluster.group_id,
+            clock,
+            files=self.view,
+            calling_thread=lambda: self.caller,
+            read_offset=partial(stored_offset, self.view, cluster.group_id),
         )
         try:
             self.directory.belong_to(cluster.group_id)
@@ -130,7 +136,11 @@ class SimulatedProcess:
         self._housekeeping_ms = self._clock.monotonic_ms() + self._times.pause_ms
         if clean:
             self.caller, self.pauses.acting = self._housekeeper, None
-            self.directory.clean_obsolete(self._cleanup_delay_ms)
+            self.view.is_cleaning = True
+            try:
+                self.directory.clean_obsolete(self._cleanup_delay_ms)
+            finally:
+                self.view.is_cleaning = False
 
 
 class SimulatedStreamThread:
@@ -291,7 +301,7 @@ class SimulatedStreamThread:
         if self.has_ended:
             return
         for task in self._tasks.updating:
-            held = cast(CountsStore, task.stores[STORE]).bytes_store.content
+            held = cast(CountsStore, task.stores[STORE]).on_disk.content
             (offset,) = task.changelog_offsets().values()
             self.cluster.check_store(task.id, held, offset, f"the standby in {self.name}")
 
@@ -379,7 +389,7 @@ class _Creator(TaskCreator):
 
     def _state(self, task: TaskId, task_type: TaskType, graph: ProcessorGraph) -> StateManager:
         state = super()._state(task, task_type, graph)
-        state.checkpoint_delta = CHECKPOINT_DELTA
+        state.checkpoint.delta = CHECKPOINT_DELTA
         return state
 
 

@@ -4,14 +4,19 @@ import errno
 from collections.abc import Callable
 from pathlib import Path
 from random import Random
+from typing import TypeVar
+
+import pytest
 
 from assignor.types import TaskId
+from streams_runtime.common.errors import ProcessorStateError
 from streams_runtime.state_stores.state_store import StoreContext
 from streams_runtime.tasks.file_system import FileSystem
 from tests.simulation.clocks import Pauses
 from tests.simulation.disk import DiskView, Machine
 from tests.simulation.fate import Fate
-from tests.simulation.simulated_store import SimulatedStore
+from tests.simulation.faults import Fault, Kind
+from tests.simulation.simulated_store import SimulatedRocksDB, SimulatedStore
 from tests.simulation.timeline import Timeline
 from tests.simulation.windows import Windows
 
@@ -110,25 +115,55 @@ def test_should_keep_what_was_synced_and_lose_or_tear_what_was_not() -> None:
     assert names == {("file",), ("directory", "file")}
 
 
-def test_should_keep_the_writes_of_a_store_in_order_and_all_that_were_flushed() -> None:
+def test_should_keep_the_writes_of_an_own_store_in_order_and_all_that_were_flushed() -> None:
     kept = set()
     for seed in range(60):
         computer = Computer()
-        store = _opened(computer)
+        store = _opened(computer, SimulatedStore("counts"))
         store.put(b"a", b"1")
         store.flush()
         store.put(b"b", b"1")
         store.put(b"a", None)
         computer.crash(machine_fails=False, seed=seed)
-        kept.add(tuple(sorted(_opened(computer).scan(None, None))))
+        kept.add(tuple(sorted(_opened(computer, SimulatedStore("counts")).scan(None, None))))
     assert kept == {((b"a", b"1"),), ((b"a", b"1"), (b"b", b"1")), ((b"b", b"1"),)}
+
+
+@pytest.mark.parametrize(
+    "machine_fails, kept", [(False, {(9, b"3")}), (True, {(5, b"1"), (7, b"2"), (9, b"3")})], ids=["killed", "failed"]
+)
+def test_should_keep_whole_batches_with_their_offsets(machine_fails: bool, kept: set[tuple[int, bytes]]) -> None:
+    found = set()
+    for seed in range(60):
+        computer = Computer()
+        store = _opened(computer, SimulatedRocksDB("counts"))
+        store.write([b"a", b"b"], [b"1", b"1"], 5)
+        store.flush()
+        store.write([b"a", b"b"], [b"2", b"2"], 7)
+        store.write([b"a", b"b"], [b"3", b"3"], 9)
+        computer.crash(machine_fails=machine_fails, seed=seed)
+        left = _opened(computer, SimulatedRocksDB("counts"))
+        assert left.get(b"a") == left.get(b"b")
+        found.add((left.committed_offset, left.get(b"a")))
+    assert found == kept
+
+
+def test_should_refuse_a_whole_batch_when_it_is_full() -> None:
+    computer = Computer()
+    store = _opened(computer, SimulatedRocksDB("counts"))
+    computer.machine.disk.windows.open(Fault(0, Kind.DISK_FULL, 1, 1_000))
+    with pytest.raises(ProcessorStateError, match="No space left"):
+        store.write([b"a", b"b"], [b"1", b"1"], 5)
+    assert (store.is_empty, store.committed_offset) == (True, None)
 
 
 class _NoClock:
     record_timestamp_ms = stream_time_ms = -1
 
 
-def _opened(computer: Computer) -> SimulatedStore:
-    store = SimulatedStore("counts")
+S = TypeVar("S", SimulatedStore, SimulatedRocksDB)
+
+
+def _opened(computer: Computer, store: S) -> S:
     store.open(StoreContext(TaskId(0, 0), computer.root / "0_0", None, _NoClock()))
     return store

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Mapping
+from enum import StrEnum
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -44,7 +45,17 @@ COUNTS_ARE_EXACT = "counts are exact"
 STORES_FOLLOW = "a store is what its changelog says"
 OFFSETS_RISE = "a committed offset never goes back"
 CHECKPOINTS_FOLLOW = "a checkpoint is never ahead of its store"
+STORES_ARE_COMMITTED = "a store on the disk is a committed prefix of its changelog"
+NONE_WIPED = "no store that has its offset is wiped"
 _TEXT, _LONG = StringSerde(), LongSerde()
+
+
+class StoreKind(StrEnum):
+    """Which store counts. Groups take turns."""
+
+    TRANSACTIONAL = "a store of the runtime"
+    WITH_CHECKPOINT_FILE = "a store of the runtime, with state.checkpoint.file"
+    OWN = "a store of a user's own class"
 
 
 class CountWord(Processor[str, str]):
@@ -67,11 +78,11 @@ class _BuiltOnce(Topology):
 
 
 @lru_cache
-def application(group_id: str, *, exactly_once: bool) -> Application:
+def application(group_id: str, kind: StoreKind, *, exactly_once: bool) -> Application:
     topology = _BuiltOnce()
     topology.add_source("words", WORDS, key_serde=_TEXT, value_serde=_TEXT)
     topology.add_processor("count", CountWord, "words")
-    topology.add_state_store(CountsBuilder(STORE), "count")
+    topology.add_state_store(CountsBuilder(STORE, kind is not StoreKind.OWN), "count")
     topology.add_sink("totals", TOTALS, "count", key_serde=_TEXT, value_serde=_LONG)
     return Application(
         topology,
@@ -82,6 +93,7 @@ def application(group_id: str, *, exactly_once: bool) -> Application:
             "processing.guarantee": "exactly_once_v2" if exactly_once else "at_least_once",
             "commit.interval.ms": 500,
             "state.cleanup.delay.ms": 20_000,
+            "state.checkpoint.file": kind is StoreKind.WITH_CHECKPOINT_FILE,
         },
     )
 
@@ -143,12 +155,15 @@ class SimulatedCluster:
     `threads`: those that read it; they are told when there is something to read.
     """
 
-    def __init__(self, timeline: Timeline, group_id: str, windows: Windows, *, exactly_once: bool) -> None:
+    def __init__(
+        self, timeline: Timeline, group_id: str, windows: Windows, kind: StoreKind, *, exactly_once: bool
+    ) -> None:
         self.group_id = group_id
+        self.kind = kind
         self.exactly_once = exactly_once
         self.chance = timeline.chance
         self.clock = MachineClock(timeline, f"log of {group_id}")
-        self.application = application(group_id, exactly_once=exactly_once)
+        self.application = application(group_id, kind, exactly_once=exactly_once)
         self.threads: list[SimulatedStreamThread] = []
         self.processes: dict[ProcessId, SimulatedProcess] = {}
         self.log = SharedLog(group_id, self.clock, windows, self._appended)
@@ -254,19 +269,32 @@ class SimulatedCluster:
             )
 
     def check_store(self, task: TaskId, held: Mapping[bytes, bytes], offset: int, where: str) -> None:
-        """A store holds what the changelog says before this offset. It may be ahead of that where its files were ahead
-        of the checkpoint when a process died, but not any more at the end; under at-least-once there, too, because what
-        the dead had counted without committing it. Raises AssertionError.
+        """A store holds what the changelog says before this offset. One of a user's own class may be ahead of that
+        where its files were ahead of the checkpoint when a process died, but not any more at the end. Under
+        at-least-once any may be, because of what the dead had counted without committing it. Raises AssertionError.
         """
         written = self.changelog_before(task, offset)
+        is_exact = self.exactly_once and self.kind is not StoreKind.OWN
         at_end = self.exactly_once and offset == self.log.end_of(TopicPartition(self.changelog, task.partition))
         wrong = {word for word in written.keys() | held.keys() if held.get(word, b"") < written.get(word, b"")}
-        if at_end:
+        if at_end or is_exact:
             wrong |= {word for word, count in held.items() if written.get(word) != count}
         assert not wrong, (
             f"{STORES_FOLLOW}: task {task} of group {self.group_id}: {where} has read the changelog up to {offset}, "
             f"which says {_shown_bytes(written, wrong)}, and holds {_shown_bytes(held, wrong)}"
         )
+
+    def check_disk(self, machine: Machine) -> None:
+        """Of each store on the machine's disk: what any of its batches left is what the changelog says up to the offset
+        of the store. Under at-least-once, it may be more: what the dead had counted without committing it is also in
+        the changelog. Raises AssertionError.
+        """
+        if wiped := [path for path in machine.disk.wiped if f"/{self.group_id}/" in path]:
+            raise AssertionError(f"{NONE_WIPED}: {', '.join(wiped)}")
+        for task in TASKS:
+            store = machine.disk.node(f"{machine.state_dir}/{self.group_id}/{task}/{ROCKSDB_DIRECTORY}/{STORE}")
+            if isinstance(store, Database) and store.has_log:
+                self._check_batches(task, store, machine.name)
 
     def check_checkpoints(self, machine: Machine) -> None:
         """What is sure of each store on the machine's disk is at least what its checkpoint says. Raises
@@ -279,12 +307,27 @@ class SimulatedCluster:
                 continue
             offset = parse_checkpoint(file.data)[TopicPartition(self.changelog, task.partition)]
             store = machine.disk.node(f"{directory}/{ROCKSDB_DIRECTORY}/{STORE}")
-            sure = store.flushed if isinstance(store, Database) else {}
+            sure = store.flushed.entries if isinstance(store, Database) else {}
             written = self.changelog_before(task, offset + 1)
             less = {word for word, count in written.items() if sure.get(word, b"") < count}
             assert not less or (isinstance(store, Database) and store.is_damaged), (
                 f"{CHECKPOINTS_FOLLOW}: task {task} of group {self.group_id} on {machine.name}: the checkpoint says "
                 f"{offset}, which is {_shown_bytes(written, less)}, and the disk has {_shown_bytes(sure, less)}"
+            )
+
+    def _check_batches(self, task: TaskId, store: Database, where: str) -> None:
+        for batch in store.take_unchecked():
+            store.checked.add(batch)
+            offset, held = store.checked.offset, store.checked.entries
+            if offset is None and self.kind is StoreKind.WITH_CHECKPOINT_FILE:
+                continue  # the offset may be in the file
+            written = self.changelog_before(task, 0 if offset is None else offset + 1)
+            wrong = {word for word in written.keys() | held.keys() if held.get(word, b"") < written.get(word, b"")}
+            if self.exactly_once:
+                wrong |= {word for word, count in held.items() if written.get(word) != count}
+            assert not wrong, (
+                f"{STORES_ARE_COMMITTED}: task {task} of group {self.group_id} on {where}: the offset is {offset}, "
+                f"which is {_shown_bytes(written, wrong)}, and holds {_shown_bytes(held, wrong)}"
             )
 
     def changelog_before(self, task: TaskId, offset: int) -> dict[bytes, bytes]:

@@ -26,7 +26,7 @@ from tests.simulation.rules import Rules
 from tests.simulation.schedule import FEWEST_EVENTS, GroupPlan, Schedule
 from tests.simulation.timeline import Timeline
 from tests.simulation.windows import Windows
-from tests.simulation.word_count import WORDS, SimulatedCluster
+from tests.simulation.word_count import WORDS, SimulatedCluster, StoreKind
 
 GRACE_MS = 200
 WORDS_EVERY_MS = 2_500
@@ -82,7 +82,9 @@ class World:
     def _group(self, plan: GroupPlan) -> SimulatedGroup:
         group_id = f"group-{plan.number}"
         log_windows = Windows(self.timeline, f"the log of {group_id}", self.struck)
-        cluster = SimulatedCluster(self.timeline, group_id, log_windows, exactly_once=plan.exactly_once)
+        kinds = list(StoreKind)
+        kind = kinds[(plan.number - 1) % len(kinds)]
+        cluster = SimulatedCluster(self.timeline, group_id, log_windows, kind, exactly_once=plan.exactly_once)
         configs = AssignmentConfigs(num_standby_replicas=plan.standbys, acceptable_recovery_lag=10)
         leader = Leader(group_id, configs, cluster.changelog_ends)
         windows = Windows(self.timeline, group_id, self.struck)

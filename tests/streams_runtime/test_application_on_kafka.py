@@ -7,9 +7,11 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
+from rocksdict import Options, Rdict
 
 from assignor.types import TopicPartition
 from streams_runtime import LONG, STRING, Application, LocalRun, RecordProducer, StreamsBuilder, TimeWindows, read_topic
@@ -158,6 +160,46 @@ def test_should_tell_what_the_broker_deleted_unread(words: WordCount, log: Log, 
     assert sum(float(line.rsplit(" ", 1)[1]) for line in passed_over) == 30
     assert words.written().keys() >= {("kept", number) for number in range(1, 11)}
     assert not any(word == "lost" for word, _ in words.written())
+
+
+def test_should_rebuild_stores_whose_changelog_was_deleted_and_created_again(
+    words: WordCount, log: Log, kafka_broker: Broker, coordinator_url: str
+) -> None:
+    words.write(LINES)
+    with words.running() as run:
+        run.wait_until_caught_up()
+    changelog = f"{words.id}-counts-changelog"
+    log.delete_topics([changelog])
+    log.create_topics([NewTopic(changelog, PARTITIONS, {"cleanup.policy": "compact"})])
+    with RecordProducer(log, STRING, LONG) as producer:
+        for number in range(1_000):  # the offsets of the stores are in range
+            producer.send(changelog, "cat", 100 + number, partition=number % PARTITIONS)
+    with words.running() as run, CoordinatorClient(coordinator_url) as client:
+        words.write(["the cat"])
+        run.wait_until_caught_up()
+        wait_for(lambda: client.describe(words.id)["notices"], lambda: client.describe(words.id))
+        (notice,) = client.describe(words.id)["notices"]
+
+    stored = [stored_origin(store) for store in words.state_dir.glob("*/*/*/rocksdb/counts")]
+    topic_id = log.topic_ids([changelog])[changelog]
+    assert (notice["code"], notice["count"]) == ("STORE_REBUILT", PARTITIONS)
+    assert f"not of {topic_id!r}" in str(notice)
+    assert stored == [(kafka_broker.cluster_id, topic_id)] * PARTITIONS
+    assert words.written()["the", 1] == 2
+    assert max(count for word, count in words.written() if word == "cat") > 1_000, words.written()
+
+
+def stored_origin(store: Path) -> tuple[str, str]:
+    """The ids of the log and of the changelog's topic in the files of a closed store."""
+    options = Options(raw_mode=True)
+    database = Rdict(str(store), options, column_families={"default": options, "offsets": options})
+    try:
+        ids: Any = database.get_column_family("offsets")
+        found = [bytes(ids[key]).decode() for key in (b"log", b"topic-id")]
+        ids.close()
+    finally:
+        database.close()
+    return found[0], found[1]
 
 
 def test_should_tell_of_windows_that_the_broker_may_delete_and_of_those_that_it_deleted(

@@ -11,6 +11,7 @@ import pytest
 
 from assignor.types import TaskId, TopicPartition
 from streams_runtime.logs.opening import open_log
+from streams_runtime.state_stores.rocksdb_offsets import stored_offset
 from tests.checkout import ROOT
 from tests.docs.pages import blocks
 from tests.docs.python_blocks import file_name, run
@@ -56,5 +57,8 @@ def test_should_run_the_program_on_the_page_until_it_is_interrupted(tmp_path: Pa
         finally:
             program.kill()
             program.wait()
-    checkpoints = (tmp_path / "state" / "word-count").glob("*/.checkpoint")
-    assert sorted(found.parent.name for found in checkpoints) == [str(TaskId(1, 0)), str(TaskId(1, 1))]
+    for number in range(2):
+        store = tmp_path / "state" / "word-count" / str(TaskId(1, number)) / "rocksdb" / "counts"
+        stored = stored_offset(store)
+        assert stored is not None
+        assert stored[0] == TopicPartition("word-count-counts-changelog", number)

@@ -109,6 +109,12 @@ class EmbeddedLog:
     def cluster_id(self) -> str:
         return self._cluster_id
 
+    def topic_ids(self, topics: Iterable[str]) -> Mapping[str, str]:
+        """Returns the ids of the topics' first partitions. `Catalog` never reuses the id of a partition."""
+        firsts = [TopicPartition(topic, 0) for topic in topics]
+        known = self._catalog.all()
+        return {first.topic: str(known[first].id) for first in firsts if first in known}
+
     def create_topics(self, topics: Iterable[NewTopic]) -> None:
         asked = list(topics)
         for topic in asked:

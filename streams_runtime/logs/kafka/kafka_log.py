@@ -7,6 +7,7 @@ In the child of a fork the log opens new connections. Consumers and producers th
 the parent.
 """
 
+import asyncio
 import logging
 import math
 import time
@@ -64,6 +65,21 @@ _LIMITS = (
 )
 
 
+_LONGEST_ID_LOOKUP_S = 1.0
+"""A look-up of topic ids takes at most this time, because a store can be opened without them."""
+_IDS_FOR_S = 10.0
+"""The ids of topics are looked up again after this time. The tasks of one assignment are made within a shorter time, so
+they need one request for each set of topics.
+"""
+
+
+class _KnownId(NamedTuple):
+    """`at`: the monotonic time of the look-up, in seconds. `id`: the id of the topic; None if it was not found."""
+
+    at: float
+    id: str | None
+
+
 class _KnownLimits(NamedTuple):
     """The limits and the retention of a topic. `at`: the monotonic time of the look-up, in seconds."""
 
@@ -95,6 +111,7 @@ class KafkaLog:
         self._claims_writer = ClaimsWriter(self._leadership, self.settings)
         self._claims: dict[str, GroupClaims] = {}
         self._owners: dict[str, ClaimOwner] = {}
+        self._topic_ids: dict[str, _KnownId] = {}
 
     def reset_after_fork(self) -> None:
         # This reference keeps the parent's objects alive in the child of a fork: see `Connections`.
@@ -102,10 +119,24 @@ class KafkaLog:
         self._open = set()
         self._connect()
 
-    def cluster_id(self) -> None:
-        """Returns None. Only a request to the brokers could get the id, but an application may start before its
-        brokers.
+    def cluster_id(self) -> str | None:
+        """Returns None until a broker has returned metadata, for example in `topic_ids`. The method makes no request,
+        because an application may start before its brokers.
         """
+        return self._admin.cluster_id
+
+    def topic_ids(self, topics: Iterable[str]) -> Mapping[str, str]:
+        """Waits at most a second for the brokers. Never raises LogTimeout, because the caller can go on without ids.
+        The ids may be some seconds old. Brokers before Kafka 2.8 have no topic ids.
+        """
+        asked = set(topics)
+        now = time.monotonic()
+        recent = {topic for topic in asked if (it := self._topic_ids.get(topic)) and now - it.at < _IDS_FOR_S}
+        if missing := asked - recent:
+            found = self._run(self._look_up_ids(missing))
+            self._topic_ids.update({topic: _KnownId(time.monotonic(), found.get(topic)) for topic in missing})
+        known = {topic: self._topic_ids[topic].id for topic in asked}
+        return {topic: topic_id for topic, topic_id in known.items() if topic_id is not None}
 
     def create_topics(self, topics: Iterable[NewTopic]) -> None:
         asked = list(topics)
@@ -117,6 +148,8 @@ class KafkaLog:
         )
         if missing:
             self._run(self._admin.create_topics({topic.name: self._created(topic) for topic in missing}))
+            for topic in missing:
+                self._topic_ids.pop(topic.name, None)
 
     def alter_topic(self, name: str, partitions: int | None, configs: ConfigChanges) -> None:
         there = self._run(self._admin.topics([name]))
@@ -136,6 +169,7 @@ class KafkaLog:
         self._run(self._admin.delete_topics(asked))
         for name in asked:
             self._limits.pop(name, None)
+            self._topic_ids.pop(name, None)
 
     def topics(self) -> Mapping[str, TopicDescription]:
         """Returns the topics with the configs that were set on them. The configs are missing if the user has no
@@ -301,6 +335,14 @@ class KafkaLog:
     def _created(self, topic: NewTopic) -> CreatedTopic:
         replication = topic.replication_factor if topic.replication_factor > 0 else self.settings.replication_factor
         return CreatedTopic(topic.partitions, replication, topic.configs)
+
+    async def _look_up_ids(self, topics: Iterable[str]) -> Mapping[str, str]:
+        try:
+            async with asyncio.timeout(_LONGEST_ID_LOOKUP_S):
+                return await self._admin.topic_ids(topics)
+        except (KafkaClientError, TimeoutError) as error:
+            _logger.info("the ids of topics %s are not known: %s", ", ".join(sorted(topics)), error or "no answer")
+            return {}
 
     async def _look_up_limits(self, partition: TopicPartition) -> _KnownLimits:
         await self._leadership.call(f"topic {partition.topic}", lambda: self._leadership.leaders([partition]))

@@ -187,7 +187,7 @@ def test_should_find_its_state_again_below_the_directory_for_temporary_files(
         wait_for_group(
             client, group_id, lambda view: sum(counted(log_directory, group_id).values()) == 3 * 24, "work", TIMEOUT_S
         )
-    assert (tmp_path / "my-state" / "instance-0" / group_id / "0_0" / ".checkpoint").is_file()
+    assert (tmp_path / "my-state" / "instance-0" / group_id / "0_0" / "rocksdb").is_dir()
     client.declare(group_id, group_body(settings.application))  # ends the drain
     with running(client, relative):
         after = wait_until_owner(client, group_id)

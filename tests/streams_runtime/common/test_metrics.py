@@ -26,6 +26,7 @@ def test_should_show_every_metric_of_the_list_and_no_other() -> None:
     thread.task(TaskId(0, 0)).null_key_filtered()
     thread.task(TaskId(0, 0)).passed_over("orders", 1)
     thread.task(TaskId(0, 0)).windows_missing("clicks", 1)
+    thread.task(TaskId(0, 0)).store_rebuilt()
     thread.windows_at_risk({(TaskId(0, 0), "clicks"): 1})
     metrics.paused(PausedBy.GROUP, True)
     shown = {line.split("{")[0] for line in samples(metrics)}

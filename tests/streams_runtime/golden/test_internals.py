@@ -27,8 +27,8 @@ from streams_runtime.tasks.checkpoint_file import CheckpointFile
 from streams_runtime.tasks.input_offsets import encode_partition_time
 from streams_runtime.tasks.partition_group import PartitionGroup, RecordQueue
 from streams_runtime.tasks.punctuation_queue import PunctuationQueue, PunctuationSchedule
-from streams_runtime.tasks.state_directory import StateDirectory
-from streams_runtime.tasks.state_manager import STORES_DIRECTORY, StateManager
+from streams_runtime.tasks.state_directory import STORES_DIRECTORY, StateDirectory
+from streams_runtime.tasks.state_manager import StateManager, StoreOptions
 from tests.known import known
 from tests.streams_runtime.golden.recorded import Recorded, recorded
 from tests.streams_runtime.tasks.file_store import FileStore, MemoryStore, store_context
@@ -216,7 +216,7 @@ class StateOfTask:
         self.state = StateManager(
             self.task,
             TaskType.STANDBY if self.case["standby"] else TaskType.ACTIVE,
-            exactly_once=self.case["eos"],
+            options=StoreOptions(exactly_once=self.case["eos"]),
             directory=self.directory,
             stores=[(FileStore if persistent else MemoryStore)(name) for name, persistent, _ in stores],
             changelogs={name: changelog(name) for name, _, logged in stores if logged},
@@ -237,7 +237,7 @@ class StateOfTask:
         self.state.restore(changelog(store), RecordBatch(changelog(store), offsets, [0] * len(data), data, data))
 
     def write(self, written: dict[str, int]) -> None:
-        self.state.update_changelog_offsets({changelog(store): offset + 1 for store, offset in written.items()})
+        self.state.commit({changelog(store): offset + 1 for store, offset in written.items()})
 
     def commit(self) -> None:
         self.state.maybe_checkpoint(enforce=False)

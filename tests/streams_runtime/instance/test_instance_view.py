@@ -17,7 +17,7 @@ from streams_runtime.instance.instance_view import InstanceView
 from streams_runtime.instance.restore.restore_listener import SilentRestoreListener
 from streams_runtime.instance.streams_instance import StreamsInstance
 from streams_runtime.instance.thread_status import OpenTask, open_task
-from streams_runtime.logs.base import NewTopic, TopicDescription
+from streams_runtime.logs.base import IsolationLevel, NewTopic, TopicDescription
 from streams_runtime.logs.log_errors import LogTimeout
 from streams_runtime.logs.opening import open_log
 from streams_runtime.logs.partitioner import partition_of
@@ -180,6 +180,20 @@ def test_should_not_know_the_partitions_until_every_topic_is_there_and_the_log_a
     log.topics = slow  # type: ignore[method-assign]
     assert view.store_locations()[STORE].partitions == 3, "it is not asked again"
     assert InstanceView(idle_instance(application), log).store_locations()[STORE].partitions == 0
+
+
+def test_should_read_committed_state_only_from_transactional_stores(tmp_path: Path) -> None:
+    def level(chosen: IsolationLevel | None, **configs: object) -> IsolationLevel:
+        application = counting_application(
+            "levels", tmp_path / "log", tmp_path / "state", guarantee="exactly_once_v2", **configs
+        )
+        view = InstanceView(idle_instance(application), open_log(f"memory:{tmp_path}"))
+        return view.isolation_level(chosen)
+
+    assert level(None) is IsolationLevel.READ_COMMITTED
+    assert level(IsolationLevel.READ_UNCOMMITTED) is IsolationLevel.READ_UNCOMMITTED
+    for chosen in (None, IsolationLevel.READ_COMMITTED):
+        assert level(chosen, enable_transactional_statestores=False) is IsolationLevel.READ_UNCOMMITTED
 
 
 def test_should_say_that_keys_are_placed_by_a_partitioner_of_the_application(tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """Whole instances against a real coordinator, on the embedded log and RocksDB in a directory of the test."""
 
+import re
 import socket
 import sys
 import time
@@ -11,11 +12,12 @@ import pytest
 
 from assignor.errors import InputError
 from assignor.types import TaskId, TopicPartition
+from streams_runtime.common.notices import NoticeCode
 from streams_runtime.common.states import InstanceState, RestoreOrigin
 from streams_runtime.instance.streams_instance import StreamsInstance
 from streams_runtime.instance.thread_work import ThreadWork
 from streams_runtime.local_run.coordinator_process import CoordinatorProcess
-from streams_runtime.tasks.checkpoint_file import CHECKPOINT_FILE_NAME
+from streams_runtime.state_stores import rocksdb
 from streams_runtime.tasks.state_directory import CLUSTER_FILE_NAME
 from tests.streams_runtime.logs.processes import running_program, say
 from tests.streams_runtime.running_group import EXACTLY_ONCE, GUARANTEES, SOME_LINES, Group
@@ -113,17 +115,13 @@ def test_should_drop_everything_and_join_again_when_others_have_claimed_its_task
 
 
 def damage_stores(state: Path) -> int:
-    manifests = list(state.glob("1_*/rocksdb/*/MANIFEST-*"))
-    for manifest in manifests:
-        manifest.write_text("garbage")
-    return len(manifests)
-
-
-def delete_checkpoints(state: Path) -> int:
-    checkpoints = list(state.glob(f"1_*/{CHECKPOINT_FILE_NAME}"))
-    for checkpoint in checkpoints:
-        checkpoint.unlink()
-    return len(checkpoints)
+    """Changes a byte of the first block of each store."""
+    stores = list(state.glob("1_*/rocksdb/*"))
+    for store in stores:
+        largest = max(store.glob("*.sst"), key=lambda file: file.stat().st_size)
+        content = largest.read_bytes()
+        largest.write_bytes(bytes([content[0] ^ 1]) + content[1:])
+    return len(stores)
 
 
 def name_another_log(state: Path) -> int:
@@ -131,7 +129,7 @@ def name_another_log(state: Path) -> int:
     return 2
 
 
-@pytest.mark.parametrize("spoil", [damage_stores, delete_checkpoints, name_another_log])
+@pytest.mark.parametrize("spoil", [damage_stores, name_another_log])
 @pytest.mark.parametrize("group", GUARANTEES, indirect=True)
 def test_should_restore_from_the_beginning_when_state_is_damaged(group: Group, spoil: Callable[[Path], int]) -> None:
     group.declare(standbys=0)
@@ -141,13 +139,44 @@ def test_should_restore_from_the_beginning_when_state_is_damaged(group: Group, s
     assert first.close(TIMEOUT_S)
     assert spoil(group.directory / "a" / group.id) == 2
     told = RememberingListener()
-    second = group.start("a", listener=told, num_stream_threads=1)
+    second = group.start("a", listener=told, num_stream_threads=1, application_server="127.0.0.1:0")
     group.wait_until_settled(second, standbys=0)
     assert {each.origin for each in told.restores} == {RestoreOrigin.BEGINNING}
+    if spoil is damage_stores:
+        rebuilt = [one for one in second.notices.newest() if one.code is NoticeCode.STORE_REBUILT]
+        assert sum(one.count for one in rebuilt) == 2
+        assert all("are damaged" in one.text for one in rebuilt), rebuilt
+        metrics = httpx.get(f"http://{second.endpoint}/metrics", trust_env=False).text
+        counted = re.findall(r"^streams_rebuilt_stores_total\{.*\} (.+)$", metrics, re.MULTILINE)
+        assert sum(map(float, counted)) == 2
     assert {TaskId(1, 0), TaskId(1, 1)} <= {each.task_id for each in told.restores if each.records > 0}
     group.write(SOME_LINES)
     group.wait_until_counted()
     assert second.errors == ()
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("group", GUARANTEES, indirect=True)
+def test_should_rebuild_a_store_whose_damage_is_found_by_a_read(group: Group, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Stores are too large to be read when they are opened."""
+    monkeypatch.setattr(rocksdb, "VERIFIED_BYTES", -1)
+    group.declare(standbys=0)
+    group.write(SOME_LINES)
+    first = group.start("a", num_stream_threads=1)
+    group.wait_until_counted()
+    assert first.close(TIMEOUT_S)
+    assert damage_stores(group.directory / "a" / group.id) == 2
+    second = group.start("a", num_stream_threads=1)
+    group.wait_until_settled(second, standbys=0)
+    group.write(SOME_LINES)
+    if group.guarantee == EXACTLY_ONCE:
+        group.wait_until_counted()
+    else:  # the records before the damaged block are processed again
+        wait_for(
+            lambda: all(totals(group.log).get(word, 0) >= group.words[word] for word in group.words), second.status
+        )
+    rebuilt = [one.count for one in second.notices.newest() if one.code is NoticeCode.STORE_REBUILT]
+    assert (sum(rebuilt), second.errors) == (2, ())
 
 
 def test_should_answer_queries_where_application_server_says_until_it_is_closed(group: Group) -> None:

@@ -6,11 +6,13 @@ from typing import Any
 import pytest
 
 from assignor.types import TopicPartition
-from streams_runtime.common.errors import StreamsRuntimeError, TaskCorrupted
+from streams_runtime.common.errors import StreamsRuntimeError, TaskCorrupted, TaskMigrated
 from streams_runtime.common.states import RestoreOrigin, TaskState
+from streams_runtime.state_stores.rocksdb import RocksDBStore
 from streams_runtime.tasks.record_collector import StreamsProducer
 from streams_runtime.tasks.standby_task import StandbyTask
 from streams_runtime.tasks.stream_task import StreamTask
+from tests.streams_runtime.tasks.file_store import store_context
 from tests.streams_runtime.tasks.thread_rig import (
     APPLICATION,
     AT_LEAST,
@@ -26,7 +28,7 @@ from tests.streams_runtime.tasks.thread_rig import (
     busy,
     rig,
 )
-from tests.streams_runtime.word_counting import STORE, CountWord, SplitLine
+from tests.streams_runtime.word_counting import LONG, STORE, TEXT, CountWord, SplitLine
 
 
 def test_should_start_what_is_new_and_close_what_is_not_assigned_any_more(thread: Rig) -> None:
@@ -37,7 +39,7 @@ def test_should_start_what_is_new_and_close_what_is_not_assigned_any_more(thread
     thread.assign([SPLIT_0, COUNT_0])
     assert thread.states() == {"active 0_0": "running", "active 1_0": "running"}
     assert thread.directory.lock_owner(COUNT_1) is None
-    assert thread.directory.checkpointed_offsets(COUNT_1), "a clean close leaves a checkpoint"
+    assert thread.directory.stored_offsets(COUNT_1), "a clean close leaves a checkpoint"
 
 
 def test_should_leave_running_tasks_alone_when_they_are_assigned_again(thread: Rig) -> None:
@@ -84,6 +86,26 @@ def test_should_recycle_an_active_task_and_back_without_closing_its_store(thread
     assert thread.written() == sum(thread.words.values())
 
 
+def test_should_write_nothing_into_the_store_of_a_fenced_task_that_becomes_a_standby(thread: Rig) -> None:
+    thread.write(SENTENCES)
+    thread.run(EVERYTHING)
+    before = thread.totals()
+    thread.write(SENTENCES)
+    thread.one_pass()
+    thread.commits = False
+    thread.passes()
+    assert thread.task(COUNT_0).commit_needed()
+    thread.log.claim(APPLICATION, thread.task(COUNT_0).input_partitions)
+    with pytest.raises(TaskMigrated):
+        thread.assign([SPLIT_0, SPLIT_1, COUNT_1], [COUNT_0])
+    store = RocksDBStore(STORE)
+    store.open(store_context(COUNT_0, thread.directory.task_directory(COUNT_0)))
+    stored = {TEXT.deserialize(key): LONG.deserialize(value) for key, value in store.scan(None, None)}
+    store.close()
+    assert stored
+    assert stored.items() <= before.items()
+
+
 @pytest.mark.parametrize("worked", [True, False])
 def test_should_commit_records_of_closing_ones(thread: Rig, monkeypatch: pytest.MonkeyPatch, worked: bool) -> None:
     """Written any later it would stand behind what the task's next owner has written by then."""
@@ -99,10 +121,24 @@ def test_should_commit_records_of_closing_ones(thread: Rig, monkeypatch: pytest.
     assert end > 0
     thread.log.claim(APPLICATION, thread.task(COUNT_0).input_partitions)
     thread.assign([SPLIT_0, SPLIT_1, COUNT_1])
-    assert thread.directory.checkpointed_offsets(COUNT_0) == {changelog: end - 1}
+    assert thread.directory.stored_offsets(COUNT_0) == {changelog: end - 1}
     thread.commits = True
     thread.passes()
     assert thread.log.end_offsets([changelog]) == {changelog: end}
+
+
+def test_should_commit_the_transaction_of_all_tasks_with_the_records_of_closing_ones(
+    make: MakeRig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(CountWord, "close", lambda self: self._counts.put("closed", 1))
+    thread = make(EXACTLY)
+    thread.run(EVERYTHING)
+    thread.write(SENTENCES)
+    thread.commits = False
+    thread.passes()
+    assert not thread.task(COUNT_0).commit_needed()
+    thread.work.manager.handle_revocation(frozenset({COUNT_0}))
+    assert thread.committed().items() >= {"lines-0": 10, "lines-1": 10}.items(), "their words are committed"
 
 
 def test_should_write_nothing_later_of_an_uncommitted_task(make: MakeRig, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -181,8 +217,8 @@ def test_should_drop_lost_tasks_without_committing_and_keep_standbys(thread: Rig
     assert thread.states() == {"standby 1_1": "running"}
     assert thread.committed() == {}
     assert thread.directory.lock_owner(COUNT_0) is None
+    assert thread.directory.stored_offsets(COUNT_0) == {}, "its changes were not committed"
     if thread.work._configs.exactly_once:
-        assert thread.directory.is_empty(COUNT_0), "its state may hold what was never committed"
         assert thread.totals() == {}
 
 
@@ -197,7 +233,7 @@ def test_should_close_a_restoring_task_clean_when_it_is_lost(thread: Rig, monkey
     assert thread.states() == {"active 1_0": "restoring"}
     thread.work.manager.handle_lost_all()
     assert thread.states() == {}
-    assert thread.directory.checkpointed_offsets(COUNT_0), "what it restored was committed by others, so it is true"
+    assert thread.directory.stored_offsets(COUNT_0), "what it restored was committed by others, so it is true"
 
 
 def test_should_start_only_the_corrupt_task_over(thread: Rig) -> None:
@@ -218,6 +254,15 @@ def test_should_start_only_the_corrupt_task_over(thread: Rig) -> None:
     thread.passes()
     assert thread.totals() == dict(thread.words)
     assert thread.written() == sum(thread.words.values())
+
+
+@pytest.mark.parametrize("has_own_stores", [False, True])
+def test_should_delete_uncommitted_changes_of_stores_of_users_own_classes(thread: Rig, has_own_stores: bool) -> None:
+    thread.write(SENTENCES)
+    thread.run(EVERYTHING)
+    thread.active(COUNT_0).state_manager.checkpoint.is_needed = has_own_stores
+    assert thread.work.manager.handle_corruption(frozenset({COUNT_0}), damaged=frozenset())
+    assert thread.directory.is_empty(COUNT_0) is has_own_stores
 
 
 def test_should_commit_the_others_before_a_corrupt_task_starts_over(thread: Rig) -> None:
@@ -276,7 +321,7 @@ def test_should_let_another_instance_go_on_with_revoked_tasks_not_closed_yet(tmp
     staying.passes()
     leaving.work.manager.shutdown()
     assert leaving.states() == {}
-    assert leaving.directory.checkpointed_offsets(COUNT_0), "closed in good order"
+    assert leaving.directory.stored_offsets(COUNT_0), "closed in good order"
     staying.passes()
     assert staying.totals() == dict(staying.words), "and without disturbing who has the tasks now"
     staying.close()

@@ -2,6 +2,8 @@
 
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -11,8 +13,10 @@ from streams_runtime.common.errors import TaskMigrated, TaskTimeout
 from streams_runtime.logs.base import RecordBatch
 from streams_runtime.logs.log_errors import LogTimeout
 from streams_runtime.processors.api import PunctuationType
+from streams_runtime.state_stores.rocksdb import RocksDBStore
 from streams_runtime.tasks.record_collector import StreamsProducer
 from streams_runtime.tasks.stream_task import StreamTask
+from tests.streams_runtime.tasks.file_store import store_context
 from tests.streams_runtime.tasks.thread_rig import (
     APPLICATION,
     AT_LEAST,
@@ -61,6 +65,27 @@ def test_should_count_from_the_last_commit(make: MakeRig, guarantee: str, monkey
         thread.one_pass()
         committed.append(thread.committed()["lines-0"])
     assert committed == [1, 1, 3]
+
+
+@pytest.mark.parametrize(("most_bytes", "committed"), [(500, 4), (100_000, 1), (-1, 1)])
+def test_should_commit_early_when_the_stores_have_too_much_that_is_not_committed(
+    make: MakeRig, guarantee: str, most_bytes: int, committed: int
+) -> None:
+    def write_words(*words: bytes) -> None:
+        with closing(thread.log.producer()) as producer:
+            for word in words:
+                producer.send(TopicPartition(f"{APPLICATION}-words", 0), word, word, 1_000)
+
+    thread = make(guarantee, statestore_uncommitted_max_bytes=most_bytes)
+    write_words(b"a")
+    thread.run([COUNT_0])
+    thread.commits = False  # the interval is not over
+    write_words(b"b", b"c")  # two keys of more than 200 bytes each
+    thread.passes(3)
+    assert thread.committed()[f"{APPLICATION}-words-0"] == 1
+    write_words(b"d")
+    thread.passes(3)
+    assert thread.committed()[f"{APPLICATION}-words-0"] == committed
 
 
 def test_should_process_nothing_else_until_a_transaction_has_ended_whose_commit_timed_out(
@@ -171,6 +196,20 @@ def test_should_report_closed_tasks_by_their_checkpoints_from_one_thread_only(ma
     first.assign()
     assert first.directory.lock_owner(COUNT_0) is None, "what was not assigned is unlocked"
     assert first.work.manager.offset_sums() == {}
+
+
+def test_should_not_report_offsets_of_stores_that_the_topology_does_not_have(thread: Rig) -> None:
+    thread.write(SENTENCES)
+    thread.run(EVERYTHING)
+    thread.work.manager.handle_revocation(frozenset(EVERYTHING))
+    thread.assign()
+    removed = RocksDBStore("removed")
+    changelog = TopicPartition("app-removed-changelog", 0)
+    removed.open(replace(store_context(COUNT_0, thread.directory.task_directory(COUNT_0)), changelog=changelog))
+    removed.write([b"key"], [b"value"], 1_000_000)
+    removed.close()
+    thread.work.manager.handle_rebalance_start()
+    assert thread.work.manager.offset_sums()[COUNT_0] < 1_000
 
 
 def test_should_not_make_another_thread_wait_for_a_directory_it_only_reports(make: MakeRig, guarantee: str) -> None:

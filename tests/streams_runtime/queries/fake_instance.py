@@ -10,6 +10,7 @@ from typing import Any
 from assignor.types import HostInfo, TaskId, TopicPartition
 from streams_runtime import LONG, STRING, StoreBuilder, key_value_store
 from streams_runtime.common.states import TaskState, TaskType
+from streams_runtime.logs.base import IsolationLevel
 from streams_runtime.logs.partitioner import partition_of
 from streams_runtime.membership.member_events import PartitionHosts
 from streams_runtime.queries.store_metadata import StoreCopy, StoreLocation
@@ -70,6 +71,7 @@ class FakeInstance:
     maps: PartitionHosts = field(default_factory=PartitionHosts)
     generation: int = 1
     application_id: str = APPLICATION
+    usual_isolation: IsolationLevel = IsolationLevel.READ_COMMITTED
     asked: int = 0
 
     def show(
@@ -91,6 +93,9 @@ class FakeInstance:
 
     def show_nothing(self) -> None:
         self.shown = ()
+
+    def isolation_level(self, chosen: IsolationLevel | None) -> IsolationLevel:
+        return self.usual_isolation if chosen is None else chosen
 
     def store_locations(self) -> Mapping[str, StoreLocation]:
         return self.locations

@@ -8,6 +8,7 @@ import pytest
 
 from assignor.types import TaskId
 from streams_runtime.common.states import TaskState, TaskType
+from streams_runtime.logs.base import IsolationLevel
 from streams_runtime.membership.member_events import PartitionHosts
 from streams_runtime.queries.answers import READS, answer_for_partition, locate_key
 from streams_runtime.queries.problems import QueryCode, QueryProblem
@@ -38,7 +39,7 @@ def ask(
     instance: FakeInstance, max_lag: int | None = None, read: Callable[[Any], object] = lambda store: store.get("cat")
 ) -> tuple[object, tuple[TaskId, TaskType, int]]:
     where = locate_key(instance, STORE, KEY, None)
-    answer, copy = answer_for_partition(instance, STORE, where, max_lag, read)
+    answer, copy = answer_for_partition(instance, STORE, where, max_lag, IsolationLevel.READ_COMMITTED, read)
     return answer, (copy.task_id, copy.type, copy.reported_lag)
 
 
@@ -219,4 +220,4 @@ def test_should_not_ask_other_partitions_when_a_key_is_asked_for() -> None:
     where = KeyQueryMetadata(ELSEWHERE.partition, None, ())
     instance = FakeInstance().show(counts(cat=3))
     with pytest.raises(QueryProblem, match="is not here"):
-        answer_for_partition(instance, STORE, where, None, lambda one: one)
+        answer_for_partition(instance, STORE, where, None, IsolationLevel.READ_COMMITTED, lambda one: one)

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from streams_runtime.logs.base import IsolationLevel
 from streams_runtime.queries.answers import answer_for_partition, locate_key
 from streams_runtime.queries.problems import QueryCode, QueryProblem
 from streams_runtime.serdes import LONG, STRING
@@ -57,7 +58,7 @@ class Readers:
         where = locate_key(instance, STORE, KEY, None)
         while not self._stop.is_set():
             try:
-                value, _ = answer_for_partition(instance, STORE, where, max_lag, _cat)
+                value, _ = answer_for_partition(instance, STORE, where, max_lag, IsolationLevel.READ_COMMITTED, _cat)
             except QueryProblem as problem:
                 self.answers[problem.code] += 1
                 if problem.code not in MAY_SAY:

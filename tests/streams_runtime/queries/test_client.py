@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from assignor.errors import InputError
+from streams_runtime.logs.base import IsolationLevel
 from streams_runtime.logs.partitioner import partition_of
 from streams_runtime.membership.member_events import PartitionHosts
 from streams_runtime.queries import client as client_module
@@ -49,6 +50,7 @@ from tests.streams_runtime.queries.fake_instance import (
 
 SHORT_S = 0.4
 QUICKLY_S = 3.0
+ALL = IsolationLevel.READ_UNCOMMITTED  # stores in memory do not keep their committed state apart
 THREE, FOUR = LONG.serialize(3), LONG.serialize(4)
 
 
@@ -124,8 +126,8 @@ def test_should_get_the_value_from_the_active_copy_wherever_it_asks_first(server
     know(PartitionHosts(hosts(first), hosts(second)), active, standby)
     for addresses in ([first], [second], [first, second]):
         client = servers.client(*addresses)
-        assert client.get(STORE, KEY) == StoreValue(THREE, None, CopyAnswered(first, "active", 0))
-        assert client.get(STORE, KEY, max_lag=5) == StoreValue(THREE, None, CopyAnswered(first, "active", 0))
+        assert client.get(STORE, KEY) == StoreValue(THREE, None, CopyAnswered(first, "active", 0, ALL))
+        assert client.get(STORE, KEY, max_lag=5) == StoreValue(THREE, None, CopyAnswered(first, "active", 0, ALL))
         assert client.key_metadata(STORE, KEY) == KeyQueryMetadata(PARTITION, host_of(first), (host_of(second),))
 
 
@@ -147,7 +149,9 @@ def test_should_ask_the_least_lagging_standby_within_the_lag_when_the_active_is_
     know(PartitionHosts(hosts(gone()), hosts(first, second)), behind, near)
     client = servers.client(first, second, timeout_s=SHORT_S)
     for max_lag in (4, 8, 9, 100):
-        assert client.get(STORE, KEY, max_lag=max_lag) == StoreValue(THREE, None, CopyAnswered(second, "standby", 4))
+        assert client.get(STORE, KEY, max_lag=max_lag) == StoreValue(
+            THREE, None, CopyAnswered(second, "standby", 4, ALL)
+        )
     with pytest.raises(QueryFailed, match="its lag is 4, at most 3 asked"):
         client.get(STORE, KEY, max_lag=3)
 
@@ -167,7 +171,7 @@ def test_should_prefer_a_standby_that_is_nearer_than_a_restoring_active_copy(ser
     standby.show(counts(cat=3), STANDBY, lag=1)
     first, second = servers.serve(active), servers.serve(standby)
     know(PartitionHosts(hosts(first), hosts(second)), active, standby)
-    assert servers.client(first).get(STORE, KEY, max_lag=100).source == CopyAnswered(second, "standby", 1)
+    assert servers.client(first).get(STORE, KEY, max_lag=100).source == CopyAnswered(second, "standby", 1, ALL)
 
 
 @pytest.mark.parametrize("key", [b"", b"\x00", b"\xff\xfe", b"a+b/c=&?#", "käse".encode(), bytes(range(256))])
@@ -199,7 +203,7 @@ def test_should_get_windows_of_a_key(servers: Servers) -> None:
     instance = FakeInstance(locations={STORE: location(builder)}).show(store)
     address = servers.serve_alone(instance)
     client = servers.client(address)
-    source = CopyAnswered(address, "active", 0)
+    source = CopyAnswered(address, "active", 0, ALL)
     both = (WindowValue(10, THREE, None), WindowValue(20, THREE, None))
     assert client.windows(STORE, KEY, 10, 30, limit=2) == StoreWindows(both, True, source)
     assert client.windows(STORE, KEY, 0, 20) == StoreWindows(both, False, source)
@@ -226,7 +230,7 @@ def test_should_follow_the_partition_when_it_moves_to_another_instance(servers: 
     old.show_nothing()
     old.generation = 2
     know(PartitionHosts(hosts(second), hosts(first)), old, new)
-    assert client.get(STORE, KEY) == StoreValue(FOUR, None, CopyAnswered(second, "active", 0))
+    assert client.get(STORE, KEY) == StoreValue(FOUR, None, CopyAnswered(second, "active", 0, ALL))
 
 
 def test_should_go_on_within_its_time_when_instances_hang(servers: Servers) -> None:

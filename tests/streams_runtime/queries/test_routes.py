@@ -28,6 +28,7 @@ from tests.streams_runtime.queries.fake_instance import (
 
 THREE = {"value": 3, "value_base64": "AAAAAAAAAAM=", "timestamp_ms": None}
 FROM_HERE = {"application_id": APPLICATION, "store": STORE}
+READ_ALL = {"isolation_level": "read_uncommitted"}
 
 
 def client(instance: FakeInstance) -> TestClient:
@@ -36,7 +37,7 @@ def client(instance: FakeInstance) -> TestClient:
 
 def test_should_answer_a_key_with_the_copy_that_it_came_from() -> None:
     http = client(FakeInstance().show(counts(cat=3)))
-    expected = {**FROM_HERE, "partition": PARTITION, "task": str(TASK), "role": "active", "lag": 0, **THREE}
+    expected = {**FROM_HERE, "partition": PARTITION, "task": str(TASK), "role": "active", "lag": 0, **READ_ALL, **THREE}
     for parameters in ({"key": "cat"}, {"key_base64": "Y2F0"}):
         assert http.get(f"/v1/stores/{STORE}/key", params=parameters).json() == expected
 
@@ -64,6 +65,7 @@ def test_should_answer_with_any_value_as_it_is() -> None:
         (f"/v1/stores/{STORE}/key?key=cat&partition=-1", 422, "INVALID_REQUEST"),
         (f"/v1/stores/{STORE}/key?key=cat&partition=x", 422, "INVALID_REQUEST"),
         (f"/v1/stores/{STORE}/key?key=cat&max_lag=-1", 422, "INVALID_REQUEST"),
+        (f"/v1/stores/{STORE}/entries?isolation_level=all", 422, "INVALID_REQUEST"),
         (f"/v1/stores/{STORE}/key?key=cat&window_start_ms=5", 422, "INVALID_REQUEST"),
         (f"/v1/stores/{STORE}/key", 422, "INVALID_REQUEST"),
         (f"/v1/stores/{STORE}/key?key_base64=!", 422, "INVALID_REQUEST"),
@@ -147,7 +149,7 @@ def test_should_list_entries_of_fresh_copies_only_by_task() -> None:
     instance = FakeInstance().show(counts(cat=3)).show_also(counts(dog=1), STANDBY, ELSEWHERE, lag=2)
     http = client(instance)
     cat = {"key": "cat", "key_base64": "Y2F0", **THREE}
-    assert http.get(f"/v1/stores/{STORE}/entries").json() == {**FROM_HERE, "tasks": {str(TASK): [cat]}}
+    assert http.get(f"/v1/stores/{STORE}/entries").json() == {**FROM_HERE, **READ_ALL, "tasks": {str(TASK): [cat]}}
     assert http.get(f"/v1/stores/{STORE}/entries?max_lag=2").json()["tasks"].keys() == {str(TASK), str(ELSEWHERE)}
 
 

@@ -28,7 +28,7 @@ def test_should_have_a_checkpoint_of_everything_when_an_active_task_is_revoked_a
     revoked = thread.task(COUNT_0)
     assert revoked.state is TaskState.SUSPENDED
     ends = thread.log.end_offsets(revoked.changelog_partitions)
-    assert thread.directory.checkpointed_offsets(COUNT_0) == {p: end - 1 for p, end in ends.items()}
+    assert thread.directory.stored_offsets(COUNT_0) == {p: end - 1 for p, end in ends.items()}
     thread.close()
 
 
@@ -40,7 +40,7 @@ def test_should_ask_for_a_round_when_an_active_task_is_corrupt_under_exactly_onc
     directory = StateDirectory(tmp_path, APPLICATION, ManualClock())
     thread = StreamThread(setting(directory, tmp_path, InMemoryLog()))
     rounds: list[GroupMember] = []
-    monkeypatch.setattr(TaskManager, "handle_corruption", lambda _manager, _tasks: active)
+    monkeypatch.setattr(TaskManager, "handle_corruption", lambda _manager, _tasks, _damaged: active)
     monkeypatch.setattr(GroupMember, "request_rejoin", lambda member: rounds.append(member))
 
     thread._start_over(TaskCorrupted([COUNT_0]))

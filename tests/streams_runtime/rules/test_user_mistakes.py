@@ -83,6 +83,7 @@ def test_should_say_that_a_stream_is_joined_with_a_table_only() -> None:
     ("key", "told"),
     [
         ("cache.max.bytes.buffering", ": use 'statestore.cache.max.bytes'"),
+        ("default.interactive.query.isolation.level", ": use 'isolation.level'"),
         ("processing.exception.handler", ": handlers are arguments of Application: processing_exception_handler="),
         (
             "main.consumer.max.poll.records",

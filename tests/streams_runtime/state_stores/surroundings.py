@@ -9,8 +9,9 @@ from typing import Any, NamedTuple
 from assignor.types import JAVA_LONG_MAX, TaskId, TopicPartition
 from streams_runtime.logs.base import RecordBatch
 from streams_runtime.logs.record_limits import RecordLimits
-from streams_runtime.state_stores import StoreContext
+from streams_runtime.state_stores import StateStore, StoreContext
 from streams_runtime.state_stores.caching import CachingStore
+from streams_runtime.state_stores.state_store import keeps_offset
 from streams_runtime.state_stores.thread_cache import ContextTuple
 from streams_runtime.state_stores.window import SerdesWindowStore
 
@@ -64,7 +65,18 @@ def set_flush_listener(
 
 
 def context(directory: Path, changes: RecordedChanges | None = None, clock: SetClock | None = None) -> StoreContext:
-    return StoreContext(TaskId(0, 0), directory, changes, clock or SetClock())
+    return StoreContext(TaskId(0, 0), directory, changes, clock or SetClock(), changelog=CHANGELOG, log_id="a log")
+
+
+def commit(store: StateStore, offset: int | None = None) -> None:
+    """Commits a store as its task does. A store in memory has nothing to commit."""
+    if keeps_offset(store):
+        store.commit(offset)
+
+
+def committed_offset(store: StateStore) -> int | None:
+    assert keeps_offset(store)
+    return store.committed_offset
 
 
 def batch(records: list[tuple[bytes | None, bytes | None, int]], first_offset: int = 0) -> RecordBatch:

@@ -19,6 +19,7 @@ from tests.examples import share
 from tests.streams_runtime.state_stores.surroundings import (
     RecordedChanges,
     SetClock,
+    commit,
     in_another_thread,
     set_flush_listener,
 )
@@ -194,10 +195,11 @@ def test_should_evict_after_a_flush_what_operators_below_put_meanwhile(tmp_path:
     one.store.close()
 
 
-def test_should_drop_what_was_not_flushed_at_a_close(tmp_path: Path) -> None:
+def test_should_drop_at_a_close_the_changes_that_no_commit_has_flushed(tmp_path: Path) -> None:
     one = Cached(key_value_store("store", STRING, LONG, caching=True).build(), tmp_path)
     one.store.put("a", 1)
     one.task.flush()
+    commit(one.store)
     one.store.put("a", 2)
     one.store.close()
     assert not one.task.is_dirty
@@ -376,6 +378,18 @@ def test_should_evict_what_was_not_used_for_the_longest_time(uses: list[tuple[st
             assert cache.get(key) == b"x"
         in_order = [*(each for each in in_order if each != key), key][-room:]
         assert {key for key, _ in cache.items()} == set(in_order)
+
+
+def test_should_know_the_size_of_the_changes_that_a_flush_will_make() -> None:
+    thread, below = ThreadCache(PLENTY), Below()
+    cache = below.cached_in(thread)
+    assert thread.unflushed_bytes(200) == 0
+    cache.put(b"a", b"1")
+    cache.put(b"b", b"2")
+    assert thread.unflushed_bytes(200) == thread.size_bytes + 2 * 200
+    cache.flush()
+    assert thread.size_bytes > 0, "clean values stay"
+    assert thread.unflushed_bytes(200) == 0
 
 
 def test_should_evict_at_a_change_that_takes_no_more_room_than_the_one_before() -> None:

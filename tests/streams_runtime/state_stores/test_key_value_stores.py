@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from streams_runtime import BYTES, LONG, STRING, InvalidStateStore, KeyValueStore, StreamsRuntimeError, key_value_store
-from tests.streams_runtime.state_stores.surroundings import batch, context
+from tests.streams_runtime.state_stores.surroundings import batch, commit, context
 
 Store = KeyValueStore[str, int]
 
@@ -174,6 +174,7 @@ def test_should_stay_open_and_keep_its_content_when_the_task_is_recycled(store: 
 
 def test_should_lose_its_content_at_close_only_in_memory(store: Store, tmp_path: Path) -> None:
     filled(store)
+    commit(store)
     store.close()
     store.open(context(tmp_path))
 

@@ -1,4 +1,7 @@
-"""What is special on disk: durability by flush, the files, and other threads that read. Kafka's: `RocksDBStoreTest`."""
+"""What is special on disk: the offset, what a kill leaves, damage, the files, and other threads that read.
+
+Kafka's: `RocksDBStoreTest`.
+"""
 
 import os
 import signal
@@ -7,27 +10,34 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 from statistics import median
 from threading import Barrier, Thread
+from typing import Any
 
 import pytest
-from rocksdict import Options, Rdict, WriteBatch, WriteOptions
+from rocksdict import Options, Rdict, WriteBatch
 
+from assignor.types import TopicPartition
 from streams_runtime.common.errors import InvalidStateStore, ProcessorStateError, StoreCorrupted, StreamsRuntimeError
-from streams_runtime.logs.base import RecordBatch
+from streams_runtime.logs.base import IsolationLevel, RecordBatch
 from streams_runtime.serdes import BYTES
 from streams_runtime.state_stores import (
     KeyValueStore,
     StoreBuilder,
     key_value_store,
+    rocksdb,
     timestamped_key_value_store,
     window_store,
 )
+from streams_runtime.state_stores.rocksdb import RocksDBStore
+from streams_runtime.state_stores.rocksdb_offsets import stored_offset
+from streams_runtime.state_stores.state_store import read_only
 from streams_runtime.state_stores.window_keys import window_key
 from tests.known import known
-from tests.streams_runtime.state_stores.surroundings import CHANGELOG, context
+from tests.streams_runtime.state_stores.surroundings import CHANGELOG, batch, commit, committed_offset, context
 
 _WRITER = """
 import os, signal, sys
@@ -37,9 +47,9 @@ from streams_runtime.state_stores import key_value_store
 from tests.streams_runtime.state_stores.surroundings import context
 store = key_value_store("store", BYTES, BYTES).build()
 store.open(context(Path(sys.argv[1])))
-store.put(b"flushed", b"1")
-store.flush()
-store.put(b"not flushed", b"2")
+store.put(b"committed", b"1")
+store.commit(41)
+store.put(b"uncommitted", b"2")
 os.kill(os.getpid(), signal.SIGKILL)
 """
 
@@ -53,7 +63,13 @@ def opened(directory: Path) -> KeyValueStore[bytes, bytes]:
 def filled(directory: Path, entries: int) -> KeyValueStore[bytes, bytes]:
     store = opened(directory)
     store.put_all([(b"key-%05d" % number, os.urandom(50)) for number in range(entries)])
+    commit(store, entries)
     return store
+
+
+def largest(directory: Path, name: str = "*.sst") -> Path:
+    """The file with the entries, and not the file with the offset."""
+    return max((directory / "rocksdb" / "store").glob(name), key=lambda path: path.stat().st_size)
 
 
 def test_should_live_in_its_own_directory_below_the_tasks(tmp_path: Path) -> None:
@@ -63,20 +79,22 @@ def test_should_live_in_its_own_directory_below_the_tasks(tmp_path: Path) -> Non
     assert [path.name for path in (tmp_path / "0_1" / "rocksdb").iterdir()] == ["store"]
 
 
-def test_should_have_on_disk_what_was_flushed_and_no_log_of_the_rest_after_a_kill(tmp_path: Path) -> None:
+def test_should_have_the_result_of_the_last_commit_on_disk_after_a_kill(tmp_path: Path) -> None:
     killed = subprocess.run([sys.executable, "-c", _WRITER, str(tmp_path)], check=False)
-    store = opened(tmp_path)
-
     assert killed.returncode == -signal.SIGKILL
-    assert list(store.all()) == [(b"flushed", b"1")]
+
+    assert stored_offset(tmp_path / "rocksdb" / "store") == (CHANGELOG, 41)
+    store = opened(tmp_path)
+    assert committed_offset(store) == 41
+    assert list(store.all()) == [(b"committed", b"1")]
     store.close()
 
 
 @pytest.mark.parametrize("damage", ["garbage", "", None], ids=["overwritten", "emptied", "deleted"])
 @pytest.mark.parametrize("name", ["CURRENT", "MANIFEST-*", "*.sst"])
-def test_should_say_what_to_do_when_the_files_are_corrupt(tmp_path: Path, name: str, damage: str | None) -> None:
+def test_should_report_files_that_are_missing_or_overwritten(tmp_path: Path, name: str, damage: str | None) -> None:
     filled(tmp_path, 1000).close()
-    (broken,) = (tmp_path / "rocksdb" / "store").glob(name)
+    broken = largest(tmp_path, name)
     if damage is None:
         broken.unlink()
     else:
@@ -84,10 +102,43 @@ def test_should_say_what_to_do_when_the_files_are_corrupt(tmp_path: Path, name: 
 
     with pytest.raises(StoreCorrupted) as raised:
         opened(tmp_path)
-    message = str(raised.value)
-    assert message.startswith(f"store store: RocksDB cannot open {tmp_path / 'rocksdb' / 'store'} (")
-    assert "delete this directory" in message
-    assert "the task restores it from its changelog" in message
+    message, directory = str(raised.value), tmp_path / "rocksdb" / "store"
+    if (name, damage) == ("CURRENT", None):  # RocksDB would make an empty database
+        assert message == f"store store: the file CURRENT is missing in {directory}"
+    else:
+        assert message.startswith(f"store store: RocksDB cannot open {directory} (")
+        assert message.endswith("; the files are damaged")
+
+
+def reopen(directory: Path, log_id: str | None, topic_id: str | None, commit: int | None = None) -> None:
+    """Open and close the store as the state of this log and this topic. `commit`: the offset of a commit."""
+    store = key_value_store("store", BYTES, BYTES).build()
+    store.open(replace(context(directory), changelog=CHANGELOG, log_id=log_id, topic_id=topic_id))
+    if commit is not None:
+        store.commit(commit)
+    store.close()
+
+
+def test_should_refuse_the_state_of_another_log_or_of_a_deleted_changelog(tmp_path: Path) -> None:
+    reopen(tmp_path, "log 1", "topic 1", commit=1)
+
+    with pytest.raises(StoreCorrupted, match="is that of log 'log 1', not of 'log 2'"):
+        reopen(tmp_path, "log 2", "topic 1")
+    with pytest.raises(StoreCorrupted, match="is that of topic id 'topic 1', not of 'topic 2'"):
+        reopen(tmp_path, "log 1", "topic 2")
+    reopen(tmp_path, None, None, commit=2)
+    reopen(tmp_path, "log 1", "topic 1")
+
+
+def test_should_keep_the_ids_of_its_first_commit_that_knows_them(tmp_path: Path) -> None:
+    reopen(tmp_path, None, None, commit=1)
+    reopen(tmp_path, "log 2", "topic 2")
+    reopen(tmp_path, "log 1", "topic 1", commit=2)
+
+    with pytest.raises(StoreCorrupted):
+        reopen(tmp_path, "log 2", None)
+    with pytest.raises(StoreCorrupted):
+        reopen(tmp_path, None, "topic 2")
 
 
 _WITHOUT_FILES = """
@@ -107,14 +158,14 @@ except StreamsRuntimeError as error:
 
 
 @pytest.mark.parametrize("open_files", [6, 8, 10])  # at different files of the store
-def test_should_not_advise_to_delete_the_state_without_free_files(tmp_path: Path, open_files: int) -> None:
+def test_should_not_report_damage_without_free_files(tmp_path: Path, open_files: int) -> None:
     filled(tmp_path, 10).close()
     program = [sys.executable, "-c", _WITHOUT_FILES, str(tmp_path), str(open_files)]
     message = subprocess.run(program, capture_output=True, text=True, check=True).stdout
     assert message.startswith("ProcessorStateError store store: RocksDB cannot open"), message
     assert "Too many open files" in message
     assert "raise this process's limit of open files (ulimit -n" in message
-    assert "delete" not in message
+    assert message.rstrip().endswith("the state is not damaged")
     opened(tmp_path).close()
 
 
@@ -126,36 +177,126 @@ def test_should_say_that_another_owner_has_it_open(tmp_path: Path) -> None:
     store.close()
 
 
-def damaged(directory: Path, where: Callable[[int], slice]) -> KeyValueStore[bytes, bytes]:
-    """An open store with wrong bytes in its only file. `where`: takes the size of the file."""
-    filled(directory, 5000).close()
-    (table,) = (directory / "rocksdb" / "store").glob("*.sst")
+def damage(directory: Path, share: float, count: int = 1) -> None:
+    """Flips a bit in `count` bytes of a closed store. `share`: the place of the first of them in the file."""
+    table = largest(directory)
     content = bytearray(table.read_bytes())
-    wrong = where(len(content))
-    content[wrong] = bytes(byte ^ 0xFF for byte in content[wrong])
+    first = int(len(content) * share)
+    for index in range(first, first + count):
+        content[index] ^= 1
     table.write_bytes(content)
-    return opened(directory)
 
 
+@pytest.mark.parametrize("share", [0.001, 0.5, 0.8])
+def test_should_find_a_flipped_bit_of_a_small_store_when_it_opens(tmp_path: Path, share: float) -> None:
+    filled(tmp_path, 2000).close()
+    damage(tmp_path, share)
+    with pytest.raises(StoreCorrupted, match=r"the files in .* are damaged .*checksum mismatch") as kept:
+        opened(tmp_path)
+
+    damage(tmp_path, share)  # the bit is as before
+    repaired = opened(tmp_path)  # the kept error does not keep the files locked
+    assert len(list(repaired.all())) == 2000
+    repaired.close()
+    assert kept.value
+
+
+@pytest.fixture
+def unverified(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Stores are not read when they open, as if they were large."""
+    monkeypatch.setattr(rocksdb, "VERIFIED_BYTES", -1)
+
+
+@pytest.mark.usefixtures("unverified")
 def test_should_never_end_a_range_early_at_a_broken_block(tmp_path: Path) -> None:
-    store = damaged(tmp_path, lambda size: slice(size // 3, size // 3 + 8192))
+    filled(tmp_path, 5000).close()
+    damage(tmp_path, 1 / 3, 8192)
+    store = opened(tmp_path)
 
     for entries in (store.all(), store.reverse_range(None, None)):
-        with pytest.raises(ProcessorStateError, match=r"RocksDB failed in .*block checksum mismatch"):
+        with pytest.raises(StoreCorrupted, match=r"the files in .* are damaged .*block checksum mismatch"):
             list(entries)
     answers = Counter(answer_of(store, b"key-%05d" % number) for number in range(0, 5000, 10))
-    assert set(answers) == {"value", "ProcessorStateError"}
+    assert set(answers) == {"value", "StoreCorrupted"}
     store.close()
 
 
+@pytest.mark.usefixtures("unverified")
 def test_should_let_go_of_the_files_when_closed_even_if_somebody_keeps_the_error_of_a_range(tmp_path: Path) -> None:
-    store = damaged(tmp_path, lambda size: slice(5, 60))
-    with pytest.raises(ProcessorStateError) as kept:
+    filled(tmp_path, 1000).close()
+    damage(tmp_path, 0.001)
+    store = opened(tmp_path)
+    with pytest.raises(StoreCorrupted) as kept:
         list(store.all())
     store.close()
 
     opened(tmp_path).close()
     assert "block checksum mismatch" in str(kept.value)
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        (
+            {"changelog": TopicPartition("another", 0)},
+            "changelog 'app-store-changelog 0', not of 'another 0'",
+        ),
+        ({"log_id": "another log"}, "log 'a log', not of 'another log'"),
+    ],
+)
+def test_should_refuse_the_state_of_another_changelog_or_log(
+    tmp_path: Path, changes: dict[str, Any], reason: str
+) -> None:
+    filled(tmp_path, 1).close()
+    store = key_value_store("store", BYTES, BYTES).build()
+    with pytest.raises(StoreCorrupted, match=reason):
+        store.open(replace(context(tmp_path), **changes))
+    assert not store.is_open
+
+    opened(tmp_path).close()
+
+
+def test_should_keep_the_offset_of_its_last_commit_or_restore(tmp_path: Path) -> None:
+    directory = tmp_path / "rocksdb" / "store"
+    assert stored_offset(directory) is None
+    assert not directory.exists()
+    store = opened(tmp_path)
+    offsets = [committed_offset(store)]
+    changes: list[Callable[[], object]] = [
+        lambda: commit(store, 5),
+        lambda: commit(store, 5),
+        lambda: store.restore(batch([(b"a", b"1", 0), (None, b"2", 0)], first_offset=7)),
+        lambda: commit(store, None),
+        lambda: store.restore(batch([(b"a", None, 0)], first_offset=2**40)),
+    ]
+    for change in changes:
+        change()
+        offsets.append(committed_offset(store))
+        store.close()
+        assert stored_offset(directory) == (None if offsets[-1] is None else (CHANGELOG, offsets[-1]))
+        store.open(context(tmp_path))
+        assert committed_offset(store) == offsets[-1]
+    store.close()
+    assert offsets == [None, 5, 5, 8, None, 2**40]
+
+
+def test_should_open_the_files_of_a_release_without_offsets_and_leave_them_readable_for_it(tmp_path: Path) -> None:
+    directory = tmp_path / "rocksdb" / "store"
+    directory.parent.mkdir(parents=True)
+    before = Rdict(str(directory), Options(raw_mode=True))
+    before[b"a"] = b"1"
+    before.close()
+    assert stored_offset(directory) is None
+    store = opened(tmp_path)
+    assert (committed_offset(store), list(store.all())) == (None, [(b"a", b"1")])
+    store.put(b"b", b"2")
+    commit(store, 3)
+    store.close()
+
+    before = Rdict(str(directory), Options(raw_mode=True))
+    assert list(before.items()) == [(b"a", b"1"), (b"b", b"2")]
+    before.close()
+    assert stored_offset(directory) == (CHANGELOG, 3)
 
 
 def answer_of(store: KeyValueStore[bytes, bytes], key: bytes) -> str:
@@ -189,6 +330,21 @@ def test_should_keep_the_bounds_of_many_ranges_that_are_read_in_turns(tmp_path: 
     store.close()
 
 
+def test_should_read_several_ranges_from_one_snapshot(tmp_path: Path) -> None:
+    """Otherwise a query of windows in several segments could find a part of a commit."""
+    store = RocksDBStore("store")
+    store.open(context(tmp_path))
+    keys = [b"%03d" % number for number in range(200)]
+    store.write(keys, keys)
+    entries = store.scan_ranges([(keys[0], keys[80]), (keys[120], keys[199])])
+    read = [next(entries)]
+    store.write(keys, [None] * len(keys))
+    read += entries
+    assert read == [(key, key) for key in (*keys[:80], *keys[120:199])]
+    assert list(store.scan_ranges([(keys[0], keys[199])])) == []
+    store.close()
+
+
 def test_should_refuse_what_is_not_bytes(tmp_path: Path) -> None:
     store = opened(tmp_path)
 
@@ -200,14 +356,16 @@ def test_should_refuse_what_is_not_bytes(tmp_path: Path) -> None:
     store.close()
 
 
-def test_should_let_other_threads_read_while_it_is_written_flushed_and_closed(tmp_path: Path) -> None:
+def test_should_let_other_threads_read_while_it_is_written_committed_and_closed(tmp_path: Path) -> None:
     answers: Counter[str] = Counter()
 
     def read_until_closed(store: KeyValueStore[bytes, bytes], start: Barrier) -> None:
+        committed: Any = read_only(store, IsolationLevel.READ_COMMITTED)
         start.wait()
         while True:
             try:
                 assert store.get(b"key-00007") is not None
+                assert committed.get(b"key-00007") is not None
                 assert len(list(store.range(b"key-00000", b"key-00099"))) == 100
                 next(store.reverse_range(None, None))
                 store.approximate_num_entries()
@@ -227,6 +385,9 @@ def test_should_let_other_threads_read_while_it_is_written_flushed_and_closed(tm
         start.wait()
         for number in range(300):
             store.put(b"new-%05d" % number, b"x")
+            store.put(b"key-%05d" % (number % 100), b"changed")
+            if number % 60 == 0:
+                commit(store, number)
         store.flush()
         store.close()
         for reader in readers:
@@ -264,23 +425,21 @@ def test_should_restore_at_half_the_speed_of_rocksdict_alone_or_more(tmp_path: P
     options = Options(raw_mode=True)
     options.create_if_missing(True)
     alone = Rdict(str(tmp_path / "alone"), options)
-    no_log = WriteOptions()
-    no_log.disable_wal = True  # type: ignore[assignment, method-assign]
     store = builders[kind].build()
     store.open(context(tmp_path))
 
     ours, theirs = [], []
     for _ in range(5):  # in turns, because the machine has others to serve
         began = time.perf_counter()
-        for batch in given:
+        for one in given:
             written = WriteBatch(raw_mode=True)
-            for key, value in zip(batch.keys, batch.values, strict=True):
+            for key, value in zip(one.keys, one.values, strict=True):
                 written.put(known(key), value)
-            alone.write(written, no_log)
+            alone.write(written)
         theirs.append(time.perf_counter() - began)
         began = time.perf_counter()
-        for batch in given:
-            store.restore(batch)
+        for one in given:
+            store.restore(one)
         ours.append(time.perf_counter() - began)
     store.close()
     alone.close()

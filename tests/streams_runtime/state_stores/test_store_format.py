@@ -28,7 +28,7 @@ from streams_runtime.state_stores.store_format import (
     write_format,
 )
 from streams_runtime.state_stores.window_keys import window_key
-from tests.streams_runtime.state_stores.surroundings import batch, context, everything
+from tests.streams_runtime.state_stores.surroundings import batch, commit, context, everything
 
 MINUTE_MS = 60_000
 NOW_MS = 1_700_000_040_000
@@ -49,6 +49,7 @@ def filled(directory: Path, retention_ms: int, now_ms: int, *, retain_duplicates
         for key in ("a", "b", "longer"):
             store.put(key, f"{key} at {start_ms}", start_ms)
     content = everything(store)
+    commit(store)
     store.close()
     return content
 
@@ -86,6 +87,7 @@ def test_should_find_its_windows_after_the_retention_changed(
     earliest_ms = now_ms + 1 - after * MINUTE_MS
     kept = [each for each in content if each[1] > earliest_ms]
     assert everything(store) == sorted([*kept, ("a", now_ms + 1, "newest")])
+    commit(store)
     store.close()
 
     said = f"its retention is {after * MINUTE_MS} ms and was {before * MINUTE_MS} ms"
@@ -129,11 +131,11 @@ def test_should_go_on_with_a_move_that_a_crash_interrupted(
     writes: list[int] = []
     write = RocksDBStore.write
 
-    def crashing_write(self: RocksDBStore, keys: Any, values: Any) -> None:
+    def crashing_write(self: RocksDBStore, keys: Any, values: Any, *offset_and_ranges: Any) -> None:
         writes.append(len(keys))
         if len(writes) > 3:
             raise RuntimeError("the process ends here")
-        write(self, keys, values)
+        write(self, keys, values, *offset_and_ranges)
 
     with monkeypatch.context() as crash:
         crash.setattr(RocksDBStore, "write", crashing_write)
@@ -212,6 +214,7 @@ def leave(directory: Path, kind: str) -> None:
     store = builder.build()
     store.open(context(directory))
     put(store)
+    commit(store)
     store.close()
 
 

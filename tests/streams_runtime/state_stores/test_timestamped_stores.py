@@ -11,7 +11,7 @@ from streams_runtime.state_stores.rocksdb import RocksDBStore
 from streams_runtime.state_stores.rocksdb_window import window_format
 from streams_runtime.state_stores.store_format import StoreFormat, StoreKind
 from streams_runtime.state_stores.value_and_timestamp import ValuesWithTimestamps
-from tests.streams_runtime.state_stores.surroundings import Change, RecordedChanges, SetClock, as_batch, context
+from tests.streams_runtime.state_stores.surroundings import Change, RecordedChanges, SetClock, as_batch, commit, context
 
 ONE = ValueAndTimestamp("one", 1_000)
 TWO = ValueAndTimestamp("two", 2_000)
@@ -22,6 +22,7 @@ def test_should_keep_eight_bytes_of_timestamp_before_the_value_on_disk(tmp_path:
     store = timestamped_key_value_store("table", STRING, STRING).build()
     store.open(context(tmp_path))
     store.put("a", ValueAndTimestamp("one", 258))
+    commit(store)
     store.close()
     on_disk = RocksDBStore("table", StoreFormat(StoreKind.TIMESTAMPED_KEY_VALUE))
     on_disk.open(context(tmp_path))
@@ -79,6 +80,7 @@ def test_should_keep_eight_bytes_of_timestamp_before_the_value_of_a_window_on_di
     store = windows(persistent=True).build()
     store.open(context(tmp_path))
     store.put("a", ValueAndTimestamp("one", 258), 0)
+    commit(store)
     store.close()
     on_disk = RocksDBStore("w", window_format(1_000, retain_duplicates=False, timestamped=True))
     on_disk.open(context(tmp_path))

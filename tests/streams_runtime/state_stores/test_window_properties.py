@@ -1,5 +1,6 @@
 """Any sequence of calls gives the same windows from RocksDB, from memory, and from a dict that forgets nothing."""
 
+from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -8,10 +9,10 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from streams_runtime.serdes import BYTES
-from streams_runtime.state_stores import change_logging, window_store
+from streams_runtime.state_stores import transaction_buffer, window_store
 from streams_runtime.state_stores.window import SerdesWindowStore
 from streams_runtime.state_stores.window_keys import window_key
-from tests.streams_runtime.state_stores.surroundings import batch, context
+from tests.streams_runtime.state_stores.surroundings import batch, commit, context
 
 RETENTION_MS = 150_000
 KEYS = st.sampled_from([b"", b"a", b"a\0", b"a" + bytes(12), b"b"])
@@ -25,7 +26,7 @@ CALLS = st.lists(
         st.tuples(st.just("fetch"), KEYS, STARTS_MS),
         st.tuples(st.just("fetch_range"), KEYS, STARTS_MS, STARTS_MS),
         st.tuples(st.just("fetch_all"), STARTS_MS, STARTS_MS),
-        st.tuples(st.just("flush")),
+        st.tuples(st.just("commit")),
     ),
     max_size=30,
 )
@@ -81,11 +82,15 @@ class Model:
         keys = {key for key, _ in self.windows}
         return sorted((key, *window) for key in keys for window in self.fetch_range(key, from_ms, to_ms))
 
-    def flush(self) -> None:
-        pass
+    def commit(self) -> None:
+        """No answer of the store depends on it."""
 
 
 def answer_of(store: SerdesWindowStore[bytes, bytes], name: str, arguments: list[object]) -> object:
+    if name in ("commit", "restore"):
+        commit(store)  # a task is not restored while it has uncommitted changes
+    if name == "commit":
+        return None
     if name == "restore":
         records: Restored = arguments[0]  # type: ignore[assignment]
         store.restore(batch([(window_key(key, start, sequence), value, 0) for key, start, sequence, value in records]))
@@ -96,10 +101,12 @@ def answer_of(store: SerdesWindowStore[bytes, bytes], name: str, arguments: list
     return list(answer) if name == "fetch_range" else answer
 
 
-@given(CALLS, st.booleans(), st.sampled_from([500, 256 * 1024]))
-@example([("put", b"a\0", b"", 0), ("fetch", b"a", 0)], True, 500)  # a longer key that begins with the one asked for
+@given(CALLS, st.booleans(), st.sampled_from([500, 256 * 1024]), st.booleans())
+@example(
+    [("put", b"a\0", b"", 0), ("fetch", b"a", 0)], True, 500, False
+)  # a longer key that begins with the one asked for
 def test_should_have_the_windows_of_a_plain_dict(
-    calls: list[tuple[object, ...]], retain_duplicates: bool, memory_bytes: int
+    calls: list[tuple[object, ...]], retain_duplicates: bool, memory_bytes: int, transactional: bool
 ) -> None:
     on_disk, in_memory = (
         window_store(
@@ -115,9 +122,9 @@ def test_should_have_the_windows_of_a_plain_dict(
     )
     model = Model(retain_duplicates)
     with TemporaryDirectory() as directory, pytest.MonkeyPatch.context() as patch:
-        patch.setattr(change_logging, "ALL_STORES_BYTES", 0)
-        patch.setattr(change_logging, "LEAST_SHARE_BYTES", memory_bytes)
-        on_disk.open(context(Path(directory)))
+        patch.setattr(transaction_buffer, "ALL_STORES_BYTES", 0)
+        patch.setattr(transaction_buffer, "LEAST_SHARE_BYTES", memory_bytes)
+        on_disk.open(replace(context(Path(directory)), transactional=transactional))
         in_memory.open(context(Path(directory)))
         try:
             for name, *given_arguments in calls:

@@ -13,7 +13,7 @@ from streams_runtime.state_stores.rocksdb import RocksDBStore
 from streams_runtime.state_stores.rocksdb_window import RocksDBWindowStore, window_format
 from streams_runtime.state_stores.window import SerdesWindowStore
 from streams_runtime.state_stores.window_keys import window_key
-from tests.streams_runtime.state_stores.surroundings import batch, context, everything
+from tests.streams_runtime.state_stores.surroundings import batch, commit, context, everything
 
 RETENTION_MS = 200_000
 SEGMENT_MS = RETENTION_MS // 2
@@ -166,24 +166,36 @@ def test_should_restore_duplicates_and_never_overwrite_them(open_store: Open) ->
     assert [value for _, value in store.fetch_range("a", 10, 10)] == ["one", "new", "three", "newer"]
 
 
-def test_should_delete_whole_segments_from_disk_when_they_expire(tmp_path: Path) -> None:
+def test_should_delete_whole_segments_from_disk_at_the_commit_after_they_expired(tmp_path: Path) -> None:
     store = window_store("w", STRING, STRING, retention_ms=RETENTION_MS, window_size_ms=SIZE_MS).build()
-    store.open(context(tmp_path))
-    for segment in range(6):
-        store.put("a", "x", segment * SEGMENT_MS)
-        store.put("b", "x", segment * SEGMENT_MS)
-    store.close()
     on_disk = RocksDBStore("w", window_format(RETENTION_MS, retain_duplicates=False, timestamped=False))
-    on_disk.open(context(tmp_path))
 
+    def put_into(segments: range, *, committed: bool) -> list[bytes]:
+        """The keys on disk after the store was closed."""
+        store.open(context(tmp_path))
+        for segment in segments:
+            store.put("a", "x", segment * SEGMENT_MS)
+            store.put("b", "x", segment * SEGMENT_MS)
+        if committed:
+            commit(store)
+        store.close()
+        on_disk.open(context(tmp_path))
+        keys = [key for key, _ in on_disk.scan(None, None)]
+        on_disk.close()
+        return keys
+
+    def keys_of(segments: range) -> list[bytes]:
+        return [
+            segment.to_bytes(8, "big") + window_key(key, segment * SEGMENT_MS, 0)
+            for segment in segments
+            for key in (b"a", b"b")
+        ]
+
+    assert put_into(range(3), committed=True) == keys_of(range(3))
+    assert put_into(range(2, 6), committed=False) == keys_of(range(3))
+    assert put_into(range(2, 3), committed=True) == keys_of(range(3)), "the close dropped the deletion"
     # segment 5 is the last, so that 5 - retention = 3 is the first that can still have a live window
-    expected = [
-        segment.to_bytes(8, "big") + window_key(key, segment * SEGMENT_MS, 0)
-        for segment in (3, 4, 5)
-        for key in (b"a", b"b")
-    ]
-    assert [key for key, _ in on_disk.scan(None, None)] == expected
-    on_disk.close()
+    assert put_into(range(6), committed=True) == keys_of(range(3, 6))
 
 
 def test_should_have_segments_of_a_minute_at_least(tmp_path: Path) -> None:
@@ -193,6 +205,7 @@ def test_should_have_segments_of_a_minute_at_least(tmp_path: Path) -> None:
     store.put("a", "y", 60_000)
 
     assert list(store.fetch_range("a", 0, 100_000)) == [(59_999, "x"), (60_000, "y")]
+    commit(store)
     store.close()
     on_disk = RocksDBStore("w", window_format(10, retain_duplicates=False, timestamped=False))
     on_disk.open(context(tmp_path))
@@ -279,7 +292,7 @@ def test_should_ask_rocksdb_for_no_key_of_a_window_that_is_new(tmp_path: Path, m
     store = RocksDBWindowStore("w", 1_000_000, retain_duplicates=False)
     store.open(context(tmp_path))
     store.put(window_key(b"a", 10, 0), b"1", 10)
-    store.flush()
+    store.commit(None)
     assert (
         store.fetch(window_key(b"a", 10, 0), 10),
         store.fetch(window_key(b"b", 10, 0), 10),

@@ -29,7 +29,7 @@ from streams_runtime.tasks.exception_handling import fail
 from streams_runtime.tasks.record_collector import StreamsProducer
 from streams_runtime.tasks.source_changelog import source_changelogs
 from streams_runtime.tasks.state_directory import StateDirectory
-from streams_runtime.tasks.state_manager import StateManager
+from streams_runtime.tasks.state_manager import StateManager, StoreOptions
 from tests.streams_runtime.processors.recording_runtime import PassOn
 from tests.streams_runtime.tasks.watched_log import WatchedLog
 
@@ -161,7 +161,7 @@ class RunningTask:
         return StateManager(
             TASK,
             TaskType.ACTIVE,
-            exactly_once=self.configs.exactly_once,
+            options=replace(StoreOptions.of(self.configs, None, {}), checkpoint_file=True),
             directory=self.directory,
             stores=self.graph.stores,
             changelogs=changelogs,

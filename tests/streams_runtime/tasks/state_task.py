@@ -10,7 +10,7 @@ from assignor.types import TaskId, TopicPartition
 from streams_runtime.common.states import TaskType
 from streams_runtime.tasks.checkpoint_file import CheckpointFile
 from streams_runtime.tasks.state_directory import StateDirectory
-from streams_runtime.tasks.state_manager import StateManager
+from streams_runtime.tasks.state_manager import StateManager, StoreOptions
 from tests.streams_runtime.tasks.file_store import ChangesSeen, FileStore, MemoryStore, batch_of, store_context
 
 TASK = TaskId(0, 1)
@@ -45,7 +45,7 @@ class Task:
         self.state = StateManager(
             TASK,
             self.task_type,
-            exactly_once=self.exactly_once,
+            options=StoreOptions(exactly_once=self.exactly_once),
             directory=self.directory,
             stores=list(self.stores.values()),
             changelogs=self.changelogs,

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from assignor.errors import InputError
-from assignor.types import ProcessId, TaskId
+from assignor.types import ProcessId, TaskId, TopicPartition
 from streams_runtime.common.clock import SystemClock
 from streams_runtime.common.errors import LockError, ProcessorStateError
 from streams_runtime.tasks.checkpoint_file import OFFSET_UNKNOWN, CheckpointFile
@@ -239,17 +239,37 @@ def test_should_list_tasks_with_state_in_order_and_nothing_else(directory: State
     assert not directory.is_empty(TASK)
 
 
-def test_should_return_checkpointed_offsets_and_none_for_a_missing_or_broken_file(
+def test_should_return_stored_offsets_and_none_for_a_missing_or_broken_file(
     directory: StateDirectory, caplog: pytest.LogCaptureFixture
 ) -> None:
     file = CheckpointFile(directory.task_directory(TASK))
-    assert directory.checkpointed_offsets(TASK) == {}
+    assert directory.lock(TASK, to_report=True)
+    assert directory.stored_offsets(TASK) == {}
     file.write({CHANGELOG: OFFSET_UNKNOWN})
-    assert directory.checkpointed_offsets(TASK) == {CHANGELOG: OFFSET_UNKNOWN}
+    assert directory.stored_offsets(TASK) == {}, "only a thread that runs the task changes the offsets"
+    assert directory.lock(TASK)
+    directory.unlock(TASK)
+    assert directory.stored_offsets(TASK) == {CHANGELOG: OFFSET_UNKNOWN}
     file.path.write_text("broken")
-    assert directory.checkpointed_offsets(TASK) == {}
+    assert directory.lock(TASK)
+    assert directory.stored_offsets(TASK) == {}
     assert "checkpoint of task 0_1 cannot be used" in caplog.text
     assert file.path.exists()  # it is set aside by the task that loads it
+
+
+def test_should_not_keep_offsets_that_a_thread_with_the_task_may_have_changed(tmp_path: Path) -> None:
+    def read(_store: Path) -> tuple[TopicPartition, int]:
+        if len(offsets) == 2:  # the task is assigned to another thread during the first read
+            assert in_thread(lambda: directory.lock(TASK))
+        return CHANGELOG, offsets.pop(0)
+
+    offsets = [5, 6]
+    directory = StateDirectory(tmp_path, "app", SystemClock(), read_offset=read)
+    put_state(directory, TASK)
+    assert directory.lock(TASK, to_report=True)
+    assert directory.stored_offsets(TASK) == {CHANGELOG: 5}
+    assert directory.stored_offsets(TASK) == {CHANGELOG: 6}
+    directory.close()
 
 
 KNOWN = "2230ea3e-4048-4d7d-bee0-e650940ec648"

@@ -67,7 +67,7 @@ def test_should_leave_nothing_that_looks_like_state_when_it_dies_while_wiping(
         with pytest.raises(Died):
             directory.wipe(TASK)
 
-    assert directory.checkpointed_offsets(TASK) == {}
+    assert directory.stored_offsets(TASK) == {}
     store_is_whole = (path / "rocksdb" / "counts" / "000001.sst").exists()
     assert store_is_whole is (dies_at == "rename")
     assert directory.is_empty(TASK) is not store_is_whole
@@ -189,7 +189,7 @@ def test_should_delete_state_of_another_log_and_say_so(
     again.belong_to("another log")
 
     assert again.non_empty_task_directories() == []
-    assert again.checkpointed_offsets(TASK) == {}
+    assert again.stored_offsets(TASK) == {}
     assert again.process_id == directory.process_id
     assert caplog.messages == [
         f"the state in {tmp_path / 'app'} was that of another log with the same application.id, "
@@ -202,7 +202,7 @@ def test_should_keep_state_of_the_same_log_and_state_of_which_the_log_is_not_kno
     put_state(directory, TASK)
     for _ in range(2):
         directory.belong_to("one log")
-        assert directory.checkpointed_offsets(TASK) == {CHANGELOG: 7}
+        assert directory.stored_offsets(TASK) == {CHANGELOG: 7}
         assert directory.non_empty_task_directories() == [TASK]
 
 

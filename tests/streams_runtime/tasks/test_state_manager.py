@@ -9,7 +9,7 @@ from streams_runtime.common.errors import ProcessorStateError
 from streams_runtime.common.states import TaskType
 from streams_runtime.tasks.checkpoint_file import OFFSET_UNKNOWN
 from streams_runtime.tasks.state_directory import StateDirectory
-from streams_runtime.tasks.state_manager import StateManager
+from streams_runtime.tasks.state_manager import StateManager, StoreOptions
 from tests.streams_runtime.tasks.file_store import ChangesSeen, FileStore, batch_of, store_context
 from tests.streams_runtime.tasks.state_task import COUNTS, TABLE, TASK, TOTALS, Task, both_guarantees, with_state
 
@@ -18,7 +18,7 @@ from tests.streams_runtime.tasks.state_task import COUNTS, TABLE, TASK, TOTALS, 
 
 def test_should_take_offsets_of_its_changelogs_and_ignore_others(directory: StateDirectory) -> None:
     state = Task(directory, False).initialize()
-    state.update_changelog_offsets({COUNTS: 42, TopicPartition("app-x-repartition", 0): 9})
+    state.commit({COUNTS: 42, TopicPartition("app-x-repartition", 0): 9})
     assert state.changelog_offsets() == {COUNTS: 42}
 
 
@@ -39,7 +39,7 @@ def test_should_refuse_two_stores_of_one_name_or_one_changelog(directory: StateD
         StateManager(
             TASK,
             TaskType.ACTIVE,
-            exactly_once=False,
+            options=StoreOptions(exactly_once=False),
             directory=directory,
             stores=[FileStore("counts"), FileStore("counts")],
             changelogs={},
@@ -63,7 +63,7 @@ def test_should_let_only_stores_with_a_changelog_of_their_own_log_changes(direct
 @both_guarantees
 def test_should_checkpoint_a_source_topic_used_as_changelog(directory: StateDirectory, exactly_once: bool) -> None:
     task = Task(directory, exactly_once, changelogs={"table": TABLE}, source_changelogs=frozenset({TABLE}))
-    task.initialize().update_changelog_offsets({TABLE: 18})  # consumed, not written
+    task.initialize().commit({TABLE: 18})  # consumed, not written
     task.close_clean()
     assert task.disk() == {TABLE: 17}
     assert task.initialize().changelog_offsets() == {TABLE: 18}
@@ -111,7 +111,7 @@ def test_should_delete_a_corrupted_tasks_checkpoint_and_wipe_at_close(
 ) -> None:
     task = Task(directory, exactly_once, TaskType.STANDBY, changelogs={"counts": COUNTS, "totals": TOTALS})
     state = task.initialize()
-    state.update_changelog_offsets({COUNTS: 5, TOTALS: 7})
+    state.commit({COUNTS: 5, TOTALS: 7})
     state.maybe_checkpoint(enforce=True)
 
     state.mark_corrupted()

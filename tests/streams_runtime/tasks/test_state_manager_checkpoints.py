@@ -15,7 +15,7 @@ from streams_runtime.common.states import TaskType
 from streams_runtime.state_stores.rocksdb import RocksDBStore
 from streams_runtime.tasks.checkpoint_file import OFFSET_UNKNOWN
 from streams_runtime.tasks.state_directory import StateDirectory
-from streams_runtime.tasks.state_manager import StateManager
+from streams_runtime.tasks.state_manager import StateManager, StoreOptions
 from tests.streams_runtime.tasks.file_store import batch_of, store_context
 from tests.streams_runtime.tasks.state_task import (
     COUNTS,
@@ -117,7 +117,7 @@ def test_should_empty_a_store_of_which_the_checkpoint_says_that_its_offset_is_no
 def test_should_empty_only_stores_that_the_checkpoint_does_not_name(directory: StateDirectory) -> None:
     changelogs = {"counts": COUNTS, "totals": TOTALS, "scratch": None}
     before = Task(directory, False, changelogs=changelogs)
-    before.initialize().update_changelog_offsets({COUNTS: 5, TOTALS: 7})
+    before.initialize().commit({COUNTS: 5, TOTALS: 7})
     for store in before.stores.values():
         store.content[b"key"] = b"old"
     before.close_clean()
@@ -157,11 +157,11 @@ def test_should_checkpoint_an_active_when_offsets_moved_by_more_than_10_000_in_s
 ) -> None:
     task = Task(directory, False, changelogs={"counts": COUNTS, "totals": TOTALS})
     state = task.initialize()
-    state.update_changelog_offsets({COUNTS: 100, TOTALS: 200})
+    state.commit({COUNTS: 100, TOTALS: 200})
     state.maybe_checkpoint(enforce=True)
     on_disk = task.disk()
 
-    state.update_changelog_offsets({COUNTS: 100 + 6_000, TOTALS: 200 + moved - 6_000})
+    state.commit({COUNTS: 100 + 6_000, TOTALS: 200 + moved - 6_000})
     assert state.checkpoint_due() is written
     assert state.maybe_checkpoint(enforce=False) is written
     assert task.disk() == ({COUNTS: 6_099, TOTALS: 199 + moved - 6_000} if written else on_disk)
@@ -171,7 +171,7 @@ def test_should_checkpoint_an_active_when_offsets_moved_by_more_than_10_000_in_s
 def test_should_write_no_checkpoint_for_an_active_that_runs_under_exactly_once(directory: StateDirectory) -> None:
     task = Task(directory, True)
     state = task.initialize()
-    state.update_changelog_offsets({COUNTS: 1_000_000})
+    state.commit({COUNTS: 1_000_000})
     assert not state.checkpoint_due()
     assert not state.maybe_checkpoint(enforce=False)
     assert task.disk() is None
@@ -212,7 +212,7 @@ def test_should_write_no_checkpoint_when_a_store_cannot_be_flushed(directory: St
     with_state(directory)
     task = Task(directory, False, changelogs={"counts": COUNTS, "totals": TOTALS})
     state = task.initialize()
-    state.update_changelog_offsets({COUNTS: 51})
+    state.commit({COUNTS: 51})
     task.done.clear()
     task.stores["counts"].fail_at["flush"] = OSError(28, "No space left on device")
     with pytest.raises(ProcessorStateError, match=r"could not flush store 'counts': .*No space left") as raised:
@@ -259,7 +259,7 @@ def rocksdb_state(directory: StateDirectory) -> StateManager:
     state = StateManager(
         TASK,
         TaskType.STANDBY,
-        exactly_once=False,
+        options=StoreOptions(exactly_once=False),
         directory=directory,
         stores=[RocksDBStore("counts")],
         changelogs={"counts": COUNTS},

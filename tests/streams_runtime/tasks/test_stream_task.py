@@ -95,19 +95,28 @@ def test_should_refuse_to_close_clean_what_is_not_committed(tmp_path: Path) -> N
     assert state(one) is TaskState.CLOSED
 
 
-def test_should_leave_nothing_behind_when_closed_dirty_under_exactly_once(tmp_path: Path) -> None:
-    one = RunningTask(tmp_path, counting(), EXACTLY_ONCE).start()
+@pytest.mark.parametrize("is_transactional", [True, False])
+def test_should_keep_what_is_committed_when_closed_dirty_under_exactly_once(
+    tmp_path: Path, is_transactional: bool
+) -> None:
+    configs = {**EXACTLY_ONCE, "enable.transactional.statestores": is_transactional}
+    one = RunningTask(tmp_path, counting(), configs).start()
+    one.write(IN, "a")
+    one.run()
+    one.commit()
     one.write(IN, "a")
     one.run()
     one.task.close_dirty()
     assert state(one) is TaskState.CLOSED
-    assert (one.checkpoint, one.directory.non_empty_task_directories()) == (None, [])
+    kept = [TASK] if is_transactional else []
+    assert (one.checkpoint, one.directory.non_empty_task_directories()) == (None, kept)
+    assert one.directory.stored_offsets(TASK) == ({COUNTS: 0} if is_transactional else {})
     assert not one.producer.transaction_in_flight
     assert one.directory.lock_owner(TASK) is None
-    again = RunningTask(tmp_path, counting(), EXACTLY_ONCE, after=one).start()
+    again = RunningTask(tmp_path, counting(), configs, after=one).start()
     again.run()
     again.stop()
-    assert again.output() == ["1"]
+    assert again.output() == ["1", "2"]
 
 
 def test_should_leave_the_last_checkpoint_when_closed_dirty_at_least_once(tmp_path: Path) -> None:

@@ -181,7 +181,7 @@ def test_should_commit_work_of_the_transaction_after_an_aborted_one(tmp_path: Pa
 def test_should_count_from_the_last_checkpoint_while_it_runs_at_least_once(tmp_path: Path) -> None:
     """Each checkpoint has the thread wait until the stores are on disk."""
     one = RunningTask(tmp_path, counting())
-    one.state.checkpoint_delta = 3
+    one.state.checkpoint.delta = 3
     one.start()
     checkpoints = []
     for _ in range(10):

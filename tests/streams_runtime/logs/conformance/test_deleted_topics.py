@@ -33,6 +33,18 @@ def test_should_begin_anew_under_the_same_name(log: Log) -> None:
     assert values_of(log, T0) == [(0, b"new")]
 
 
+def test_should_have_another_id_under_the_same_name(log: Log) -> None:
+    ids = log.topic_ids(["topic", "changelog", "none"])
+    assert ids.keys() == {"topic", "changelog"}
+    assert len(set(ids.values())) == 2
+    log.delete_topics(["topic"])
+    log.create_topics([NewTopic("topic", 1)])
+    again = log.topic_ids(["topic", "changelog"])
+    assert again["topic"] not in ids.values()
+    assert again["changelog"] == ids["changelog"]
+    assert log.cluster_id() is not None
+
+
 def test_should_forget_the_offsets_of_every_group(log: Log) -> None:
     claim = log.claim("group", [T0])
     log.producer().commit_offsets(offsets(claim, T0, 3))

@@ -4,7 +4,7 @@ Rule: names of topics, groups and transactional ids get a prefix on their way in
 too. Topics without the prefix are invisible, and so are the topics in which groups keep their claims.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -84,6 +84,10 @@ class NamespacedLog(_Namespaced):
             for name, topic in found.items()
             if name != topic.name and not name.endswith("-claims")
         }
+
+    def topic_ids(self, topics: Iterable[str]) -> Mapping[str, str]:
+        found = self._inside.topic_ids(map(self._in_prefix, topics))
+        return {name.removeprefix(self._prefix): topic_id for name, topic_id in found.items()}
 
     def consumer(
         self, isolation: IsolationLevel = IsolationLevel.READ_COMMITTED, *, whole_transactions: bool = False
