@@ -8,6 +8,9 @@
 | `minimal-movement` | moves of the assignor that moves less, while a group grows | Kafka's own assignor |
 | `restore-rate` | a task's state restored from a changelog | the same batches written straight into rocksdict |
 | `restore-memory` | memory while ten million records are restored | the same process after its warm-up |
+| `restore-kill` | an instance that starts after SIGKILL, on the same disk | the same without state |
+| `restore-transactions` | CPU a record with transactional stores | the same without them |
+| `restore-transaction-memory` | memory of a transaction of a million changes | the same without transactional stores |
 | `standby-rate` | a standby that catches up | an active task restored from the same changelog |
 | `processing-rate` | the records of one stream thread | a plain Python loop on the same log |
 | `jvm-runtime` | CPU a record of a stream thread, for five applications | Kafka Streams in a JVM; also Quix, Spark |

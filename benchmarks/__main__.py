@@ -22,8 +22,11 @@ from benchmarks import (
     promotion,
     replay,
     replay_engines,
+    restore_kill,
     restore_memory,
     restore_rate,
+    restore_transaction_memory,
+    restore_transactions,
     standby_rate,
 )
 from benchmarks.group_load import running as group_load
@@ -39,6 +42,9 @@ BENCHMARKS = {
     "minimal-movement": minimal_movement.run,
     "restore-rate": restore_rate.run,
     "restore-memory": restore_memory.run,
+    "restore-kill": restore_kill.run,
+    "restore-transactions": restore_transactions.run,
+    "restore-transaction-memory": restore_transaction_memory.run,
     "standby-rate": standby_rate.run,
     "processing-rate": processing_rate.run,
     "batches": batches.run,

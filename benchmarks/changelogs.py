@@ -1,8 +1,9 @@
-"""Changelogs to restore from: many different keys, drawn with a seed, each record as new as the others."""
+"""Changelogs to restore from, and input of many keys."""
 
 import random
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from contextlib import closing
 from itertools import islice
 
 from assignor.types import TopicPartition
@@ -10,12 +11,16 @@ from benchmarks.turns import progress
 from streams_runtime.logs.base import Log
 
 _PIECE = 10_000
+_GOLDEN_RATIO = 0x9E3779B97F4A7C15
+"""An odd number, so that its multiples modulo 2^64 are all different."""
 _STEP_S = 0.01
 _FIRST_TIMESTAMP_MS = 1_700_000_000_000
 
 
 def fill(log: Log, partition: TopicPartition, records: int, *, key_bytes: int, value_bytes: int, first: int = 0) -> int:
-    """Write so many records; the bytes of their keys and values. `first`: number of the first one."""
+    """Write so many records with different keys, drawn with a seed. Returns the bytes of their keys and values.
+    `first`: number of the first one.
+    """
     producer = log.producer()
     send = producer.send
     with progress() as bar:
@@ -28,6 +33,20 @@ def fill(log: Log, partition: TopicPartition, records: int, *, key_bytes: int, v
             bar.advance(work, len(keys))
     producer.close()
     return records * (key_bytes + value_bytes)
+
+
+def key_of(number: int) -> bytes:
+    """Different keys for different numbers below 2^64, in an order that is none, as with hashes."""
+    return (number * _GOLDEN_RATIO % (1 << 64)).to_bytes(8, "big")
+
+
+def write_keys(log: Log, partition: TopicPartition, keys: Iterable[bytes], value: bytes) -> None:
+    """Write a record with this value for each of the keys, as new as now."""
+    now_ms = time.time_ns() // 1_000_000
+    left = iter(keys)
+    with closing(log.producer()) as producer:
+        while piece := list(islice(left, _PIECE)):
+            producer.send_columns(partition, piece, [value] * len(piece), [now_ms] * len(piece))
 
 
 def write_steadily(

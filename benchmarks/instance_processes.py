@@ -1,4 +1,4 @@
-"""Instances of the counting application as real processes of this machine, which are started and ended one by one.
+"""Instances of an application as real processes of this machine, which are started and ended one by one.
 
 They are forked from a process that has imported everything, so that starting one takes no CPU from the others.
 """
@@ -7,7 +7,8 @@ import multiprocessing
 import os
 import signal
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from multiprocessing.context import ForkServerProcess
 from pathlib import Path
 from types import TracebackType
@@ -17,6 +18,7 @@ from benchmarks.applications import counting
 from spark_jobs.ownership.executor_identity import ExecutorIdentity
 from spark_jobs.ownership.ownership_log import SUFFIX, OwnershipLine, read_ownership
 from spark_jobs.workers.member_process import InstanceSettings, run_instance
+from streams_runtime.instance.application import Application
 
 _FORKING = multiprocessing.get_context("forkserver")
 
@@ -25,10 +27,18 @@ class InstanceProcesses:
     """The instances, by partition. When the context ends, so do they.
 
     `configs`: of the application, under dotted names. `directory`: for state, ownership logs and what instances print.
+    `application`: a function of a module, which makes the application from its configs in each process.
     `deaths`: process id to when it got the signal that ended it, in milliseconds since the epoch, until `forget_ended`.
     """
 
-    def __init__(self, configs: Mapping[str, object], coordinator_url: str, directory: Path) -> None:
+    def __init__(
+        self,
+        configs: Mapping[str, object],
+        coordinator_url: str,
+        directory: Path,
+        application: Callable[[Mapping[str, object]], Application] = counting,
+    ) -> None:
+        self._application = application
         self._configs = dict(configs)
         self._url = coordinator_url
         self._directory = directory
@@ -62,7 +72,15 @@ class InstanceProcesses:
         self._incarnation += 1
         process = _FORKING.Process(
             target=_be_instance,
-            args=(self._configs, self._url, str(self._directory), str(self.log_dir), partition, self._incarnation),
+            args=(
+                self._application,
+                self._configs,
+                self._url,
+                str(self._directory),
+                str(self.log_dir),
+                partition,
+                self._incarnation,
+            ),
         )
         process.start()
         self._running[partition] = process
@@ -73,8 +91,14 @@ class InstanceProcesses:
         self._ended.append(process)
         assert process.pid is not None, "it was started"
         self.deaths[process.pid] = time.time() * 1_000
-        os.kill(process.pid, number)
+        with suppress(ProcessLookupError):  # it has ended by itself
+            os.kill(process.pid, number)
         return self.deaths[process.pid]
+
+    def wait_until_ended(self) -> None:
+        """Wait for the processes that got a signal."""
+        for process in self._ended:
+            process.join()
 
     def lines(self) -> list[OwnershipLine]:
         """What all threads ever wrote down, but for those that `forget_ended` removed."""
@@ -100,11 +124,17 @@ class InstanceProcesses:
 
 
 def _be_instance(
-    configs: Mapping[str, object], url: str, directory: str, log_dir: str, partition: int, incarnation: int
+    application: Callable[[Mapping[str, object]], Application],
+    configs: Mapping[str, object],
+    url: str,
+    directory: str,
+    log_dir: str,
+    partition: int,
+    incarnation: int,
 ) -> None:
     """The body of an instance's process. What it prints goes to a file: tracebacks of killed ones are not news."""
     with open(f"{directory}/instances.log", "ab") as output:
         os.dup2(output.fileno(), 1)
         os.dup2(output.fileno(), 2)
-    settings = InstanceSettings(counting(configs), url, 1, f"{directory}/state", log_dir)
+    settings = InstanceSettings(application(configs), url, 1, f"{directory}/state", log_dir)
     run_instance(settings, partition, incarnation, ExecutorIdentity(f"e{partition}", None))

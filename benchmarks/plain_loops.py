@@ -14,7 +14,7 @@ from rocksdict import Rdict
 from benchmarks.applications import CHANGELOG_0, EVENTS_0, RESULTS_0, mapped
 from streams_runtime.configs import StreamsConfig
 from streams_runtime.logs.base import Log, OffsetAndMetadata, Producer, RecordBatch
-from streams_runtime.state_stores.rocksdb_options import store_options, write_options
+from streams_runtime.state_stores.rocksdb_options import store_options
 
 _COUNT = struct.Struct(">q")
 
@@ -41,7 +41,6 @@ def count_loop(log: Log, configs: StreamsConfig, records: int, directory: Path, 
     producer = log.producer("plain" if configs.exactly_once else None)
     send = producer.send
     database = Rdict(str(directory), store_options())
-    database.set_write_options(write_options())
     get, put = database.get, database.put
     pack, unpack = _COUNT.pack, _COUNT.unpack
 

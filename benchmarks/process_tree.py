@@ -25,7 +25,7 @@ class PeakMemory:
 
     def look(self) -> None:
         for pid in descendants(self.root):
-            kind, peak = _kind(pid, self.root), _peak_bytes(pid)
+            kind, peak = _kind(pid, self.root), peak_bytes(pid)
             self.bytes_of[kind] = max(self.bytes_of.get(kind, 0), peak)
 
 
@@ -57,8 +57,8 @@ def _kind(pid: int, root: int) -> Kind:
     return Kind.EXECUTOR_JVM if any(_EXECUTOR in argument for argument in arguments) else Kind.DRIVER_JVM
 
 
-def _peak_bytes(pid: int) -> int:
-    """0 when it has ended."""
+def peak_bytes(pid: int) -> int:
+    """The most resident memory that a process has had; 0 when it has ended."""
     return int(_status(_PROC / str(pid)).get("VmHWM", "0 kB").removesuffix("kB")) * 1024
 
 

@@ -1,6 +1,6 @@
 """The work of one stream thread, with its own consumer, producer, tasks and loop, but without a group."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from assignor.types import TaskId
 from benchmarks.applications import EVENTS_0
@@ -18,6 +18,7 @@ from streams_runtime.membership.member_events import Partitions
 from streams_runtime.membership.member_subscription import SubscriptionWriter
 from streams_runtime.membership.process_membership import ProcessMembership
 from streams_runtime.membership.rebalance_mailbox import RebalanceMailbox
+from streams_runtime.state_stores.state_store import StateStore
 from streams_runtime.tasks.state_directory import StateDirectory
 
 TASKS: Mapping[TaskId, Partitions] = {TaskId(0, 0): frozenset({EVENTS_0})}
@@ -25,16 +26,24 @@ _NAME = "bench-StreamThread-1"
 
 
 class ThreadAlone:
-    """A stream thread that was assigned task 0_0; `run_pass` is one pass of `StreamThread`'s loop.
+    """A stream thread that was assigned `tasks`; `run_pass` is one pass of `StreamThread`'s loop.
 
     `client`: part of a thread's setting, which its work never asks.
     """
 
-    def __init__(self, application: Application, log: Log, client: CoordinatorClient) -> None:
+    def __init__(
+        self,
+        application: Application,
+        log: Log,
+        client: CoordinatorClient,
+        tasks: Mapping[TaskId, Partitions] = TASKS,
+    ) -> None:
         configs = application.configs
         clock = SystemClock()
         self._directory = StateDirectory(configs.state_dir, application.id, clock)
         self._mailbox = RebalanceMailbox(_NAME, lambda: None)
+        self._instance_metrics = InstanceMetrics()
+        self._metrics = self._instance_metrics.thread(_NAME)
         self._work = ThreadWork(
             ThreadSetting(
                 name=_NAME,
@@ -48,23 +57,41 @@ class ThreadAlone:
                 clock=clock,
                 listener=ThreadListener(),
                 restore_listener=SilentRestoreListener(),
-                metrics=InstanceMetrics().thread(_NAME),
+                metrics=self._metrics,
                 notices=NoticeBoard(clock),
                 state_changed=lambda: None,
             )
         )
-        self._work.manager.handle_assignment(TASKS, {})
+        self._work.manager.handle_assignment(tasks, {})
+
+    @property
+    def processed_records(self) -> int:
+        return self._metrics.processed_records
+
+    @property
+    def commits(self) -> int:
+        return int(self._instance_metrics.registry.get_sample_value("streams_commits_total", {"thread": _NAME}) or 0)
+
+    @property
+    def open_stores(self) -> Sequence[StateStore]:
+        if not self._work.published_open_tasks:
+            self._work.publish(self._mailbox)
+        return [store for task in self._work.published_open_tasks for store in task.stores.values()]
 
     def run_pass(self) -> None:
         """Poll, initialise and restore, process a number of records, punctuate, maybe commit, maybe write."""
         work = self._work
         work.poll(may_wait=True)
         work.initialise_and_restore()
-        work.process()
+        self._process()
         work.punctuate()
         work.maybe_commit()
         work.send()
         work.maybe_publish(self._mailbox)
+
+    def _process(self) -> None:
+        """Subclasses measure it."""
+        self._work.process()
 
     def close(self) -> None:
         self._work.manager.shutdown()

@@ -1,15 +1,18 @@
 """Contenders measured in turns, so that other load on the machine affects all of them alike."""
 
+import multiprocessing
 import os
 import statistics
 from collections.abc import Callable, Mapping
+from concurrent.futures import ProcessPoolExecutor
 from functools import partial
-from typing import TypeVar
+from typing import ParamSpec, TypeVar
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 K = TypeVar("K")
+P = ParamSpec("P")
 T = TypeVar("T")
 
 
@@ -35,6 +38,14 @@ def in_turns(contenders: Mapping[K, Callable[[], T]], runs: int) -> dict[K, list
         for name, run in contenders.items():
             answers[name].append(run())
     return answers
+
+
+def in_fresh_process(work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+    """Run `work` in a new process and return its result. `work`: a function of a module, with arguments that can be
+    pickled. An error of `work` is raised here.
+    """
+    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
+        return pool.submit(work, *args, **kwargs).result()
 
 
 def load_average() -> str:

@@ -12,8 +12,10 @@ from benchmarks import (
     kills,
     processing_rate,
     promotion,
+    restore_kill,
     restore_memory,
     restore_rate,
+    restore_transaction_memory,
     standby_rate,
 )
 from benchmarks.__main__ import BENCHMARKS, main
@@ -30,12 +32,20 @@ def printed(name: str) -> str:
     "name, names, pattern",
     [
         ("batches", [f"{work.name} {what}" for work in batches.WORK for what in ("processing", "the thread")], ""),
-        ("restore-rate", ["key-value store", "timestamped key-value store", restore_rate.PEER], ""),
+        ("restore-rate", [name for pair in restore_rate.PEER_OF.items() for name in pair], ""),
         (
             "restore-memory",
             None,
             rf"│ *{restore_memory.QUICK_RECORDS:,} .* most growth after the first [\d,]+: -?\d+ MB",
         ),
+        pytest.param(
+            "restore-kill",
+            [restore_kill.EMPTY, f"{restore_kill.KILLED} 1"],
+            "; 0 keys miscounted",
+            marks=pytest.mark.long,
+        ),
+        ("restore-transactions", ["keyed count default"], r"highest ratio [\d.]+, goal: at most 1\.10"),
+        ("restore-transaction-memory", [restore_transaction_memory.UNLIMITED.name], "goal: bounded by the setting"),
         (
             "standby-rate",
             ["standby task", "active task"],
