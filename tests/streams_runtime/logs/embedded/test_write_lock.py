@@ -4,6 +4,7 @@ import os
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -12,13 +13,17 @@ from streams_runtime.logs.embedded.connections import WriteLock
 from streams_runtime.logs.log_errors import LogError, LogTimeout
 
 
-def open_files() -> int:
-    return len(os.listdir("/proc/self/fd"))
+def open_files(directory: Path) -> list[str]:
+    """The open files in this directory. Files of other tests in this process may be closed at any time."""
+    links = []
+    for descriptor in os.listdir("/proc/self/fd"):
+        with suppress(FileNotFoundError):  # the descriptor of this listing, and of a file that is closed meanwhile
+            links.append(os.readlink(f"/proc/self/fd/{descriptor}"))
+    return [link for link in links if link.startswith(str(directory))]
 
 
 def test_should_let_one_in_at_a_time_over_threads_and_files(tmp_path: Path) -> None:
     locks = [WriteLock(tmp_path / "lock", 10_000) for _ in range(3)]
-    before = open_files()
     inside: list[int] = []
     most = 0
 
@@ -33,7 +38,7 @@ def test_should_let_one_in_at_a_time_over_threads_and_files(tmp_path: Path) -> N
     with ThreadPoolExecutor(6) as threads:
         list(threads.map(enter, range(6)))
     assert most == 1
-    assert open_files() == before
+    assert open_files(tmp_path) == []
 
 
 @pytest.mark.parametrize("same", [True, False], ids=["same process", "as from another process"])
@@ -42,7 +47,6 @@ def test_should_give_up_at_the_time_out_and_leave_nothing_behind(tmp_path: Path,
     waiter = WriteLock(tmp_path / "lock", 50)
     if same:
         waiter._threads = holder._threads
-    before = open_files()
     with holder.held():
         begun = time.monotonic()
         with pytest.raises(LogTimeout, match="was busy with other writers for 50 ms"), waiter.held():
@@ -51,7 +55,7 @@ def test_should_give_up_at_the_time_out_and_leave_nothing_behind(tmp_path: Path,
     for thread in threading.enumerate():
         if thread.name == "log-write-lock":
             thread.join(10)  # who gave up left a thread behind: it ends when the lock comes
-    assert open_files() == before
+    assert open_files(tmp_path) == []
     with waiter.held(), pytest.raises(LogTimeout), WriteLock(tmp_path / "lock", 1).held():
         pass
 
