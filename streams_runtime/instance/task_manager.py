@@ -144,8 +144,13 @@ class TaskManager:
                 active += [t for t in self._tasks.running if t.id not in corrupted and t.commit_needed()]
                 self._abort()
             else:
-                rest: list[AnyTask] = [*self._tasks.running, *self._tasks.updating]
-                self._executor.commit([task for task in rest if task.id not in corrupted])
+                running: list[AnyTask] = [*self._tasks.running, *self._tasks.updating]
+                rest = [task for task in running if task.id not in corrupted]
+                self._executor.commit(rest)
+                if active and not self._producer.exactly_once and not any(task.commit_needed() for task in rest):
+                    # All records that are still unsent belong to the corrupt tasks. If the log got these records after
+                    # the restore of the tasks has begun, their stores would lack them.
+                    self._producer.reset()
         except TaskCorrupted as more:
             active += [t for t in self._tasks.running if t.id in more.tasks - corrupted]
             damaged |= more.damaged

@@ -275,6 +275,25 @@ def test_should_commit_the_others_before_a_corrupt_task_starts_over(thread: Rig)
     assert thread.states() == {"active 0_0": "running", "active 0_1": "running", "standby 1_0": "created"}
 
 
+def test_should_drop_unsent_records_of_a_corrupt_task(make: MakeRig) -> None:
+    """If they were written after the restore of the task has ended, its stores would lack them."""
+    thread = make(AT_LEAST, max_poll_records=4)
+    thread.write(SENTENCES)
+    thread.run([SPLIT_0, SPLIT_1])
+    thread.commits = False
+    thread.assign([SPLIT_0, SPLIT_1, COUNT_0])
+    thread.passes(3)
+    changelog = TopicPartition(f"{APPLICATION}-{STORE}-changelog", COUNT_0.partition)
+    assert thread.task(COUNT_0).commit_needed()
+    assert thread.log.end_offsets([changelog]) == {changelog: 0}
+    assert thread.work.manager.handle_corruption(frozenset({COUNT_0}), damaged=frozenset())
+    thread.commits = True
+    thread.passes()
+    words = sum(thread.totals().values())
+    assert words > 0
+    assert thread.log.end_offsets([changelog]) == {changelog: words}
+
+
 def test_should_abort_the_whole_transaction_when_a_corrupt_task_wrote_in_it(make: MakeRig) -> None:
     thread = make(EXACTLY)
     thread.commits = False
