@@ -36,7 +36,8 @@ from streams_runtime.tasks.record_collector import RecordCollector, StreamsProdu
 from streams_runtime.tasks.source_changelog import source_changelogs
 from streams_runtime.tasks.standby_task import StandbyTask
 from streams_runtime.tasks.state_directory import StateDirectory
-from streams_runtime.tasks.state_manager import StateManager, StoreOptions
+from streams_runtime.tasks.state_manager import StateManager
+from streams_runtime.tasks.store_opening import StoreOptions
 from streams_runtime.tasks.stream_task import StreamTask
 
 _logger = logging.getLogger(__name__)

@@ -47,9 +47,9 @@ from streams_runtime.state_stores.key_ranges import merged
 from streams_runtime.state_stores.rocksdb_iterators import Cursors, Entry, damage_of, entries_between
 from streams_runtime.state_stores.rocksdb_offsets import (
     OFFSET,
-    OFFSET_BYTES,
     OFFSETS,
     decoded_offset,
+    encoded_offset,
     flush_database,
     open_database,
     origin_of,
@@ -173,7 +173,7 @@ class RocksDBStore:
                     f"{stored[key].decode()!r}, not of {needed.decode()!r}"
                 )
         self._new_origin = {key: value for key, value in origin.items() if key not in stored}
-        self.committed_offset = decoded_offset(stored)
+        self.committed_offset = decoded_offset(stored, self._database)
         size = self._database.property_int_value("rocksdb.live-sst-files-size") or 0
         is_small = size <= VERIFIED_BYTES and self.approximate_num_entries() <= VERIFIED_ENTRIES
         if is_small and (damage := damage_of(self._database)) is not None:
@@ -224,9 +224,10 @@ class RocksDBStore:
         skipped. The batch is sorted, because RocksDB writes sorted keys in half the time. The faster write saves more
         time than the sorting takes.
 
-        `offset`: the new value of `committed_offset`, which is written in the same batch; None to delete the stored
-        offset. `deleted_ranges`: ranges of keys, each from its first key to its exclusive end. The batch deletes these
-        ranges, after it has written the keys.
+        `offset`: the new value of `committed_offset`; None to delete the stored offset. The offset is written in the
+        same batch, even if it does not change, because its value contains the number of the batch's last write.
+        `deleted_ranges`: ranges of keys, each from its first key to its exclusive end. The batch deletes these ranges,
+        after it has written the keys.
         """
         batch: Any = WriteBatch(raw_mode=True)
         with self._failures():
@@ -241,13 +242,13 @@ class RocksDBStore:
                 _put_with_deletions(batch, ordered, entries)
             for start, exclusive_end in deleted_ranges:
                 batch.delete_range(start, exclusive_end)
-            if offset is not KeepOffset.KEEP:
-                self._put_offset(batch, offset)
+            if offset is KeepOffset.KEEP:
+                offset = self.committed_offset
+            self._put_offset(batch, offset)
             self._database.write(batch)
-        if offset is not KeepOffset.KEEP:
-            self.committed_offset = offset
-            if offset is not None:
-                self._new_origin = {}
+        self.committed_offset = offset
+        if offset is not None:
+            self._new_origin = {}
 
     def _put_offset(self, batch: Any, offset: int | None) -> None:
         if offset is None:
@@ -255,7 +256,7 @@ class RocksDBStore:
             return
         for key, value in self._new_origin.items():
             batch.put(key, value, self._offsets)
-        batch.put(OFFSET, offset.to_bytes(OFFSET_BYTES, "big"), self._offsets)
+        batch.put(OFFSET, encoded_offset(offset, self._database, batch), self._offsets)
 
     def scan(
         self,

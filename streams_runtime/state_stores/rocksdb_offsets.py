@@ -4,14 +4,16 @@ Rules:
 - The database has a second column family, OFFSETS. OFFSETS contains the offset of the last changelog record in the
   store, and the origin of the content: the changelog, the id of its topic, and the id of the log (on Kafka: of the
   cluster). Data and offset are written in the same write batch.
+- RocksDB numbers its writes. The batch with an offset also contains the number of its last write. If the database's
+  newest number is higher, the files were written without an offset since, by a release that keeps its offsets in the
+  checkpoint file. Then the stored offset is not used, because it does not belong to the content.
 - RocksDB's own write-ahead log is on, so a killed process loses no batch. The write-ahead log is not synced at each
   write, because a sync takes milliseconds. So a failure of the machine may lose the last batches.
 - RocksDB flushes both column families together (atomic_flush). So after every crash, the store has exactly the result
   of its first batches, and the offset belongs to this content.
 - If the files were restored from another changelog or another log, or if the changelog was deleted and created again
   since, `open` raises StoreCorrupted. An id is not compared if the files do not contain it, or if the log did not
-  return it. The next write of an offset adds the ids that the files do not contain, so later openings
-  compare them.
+  return it. The next write of an offset adds the ids that the files do not contain, so later openings compare them.
 
 Source: KIP-1035.
 """
@@ -19,6 +21,7 @@ Source: KIP-1035.
 import logging
 from collections.abc import Mapping
 from pathlib import Path
+from struct import Struct
 from typing import Any
 
 from rocksdict import AccessType, Options, Rdict
@@ -30,7 +33,8 @@ from streams_runtime.state_stores.state_store import StoreContext
 OFFSETS = "offsets"
 """The name of the column family with the changelog offset."""
 OFFSET, _CHANGELOG, _TOPIC_ID, _LOG = b"offset", b"changelog", b"topic-id", b"log"
-OFFSET_BYTES = 8
+_OFFSET_AND_NUMBER = Struct(">qq")
+_OFFSET_ALONE = Struct(">q")  # the format of a few unreleased versions
 
 _logger = logging.getLogger(__name__)
 
@@ -68,9 +72,22 @@ def origin_of(context: StoreContext) -> dict[bytes, bytes]:
     return {key: text.encode() for key, text in texts.items() if text is not None}
 
 
-def decoded_offset(stored: Mapping[bytes, bytes]) -> int | None:
-    raw = stored.get(OFFSET)
-    return None if raw is None or len(raw) != OFFSET_BYTES else int.from_bytes(raw, "big")
+def encoded_offset(offset: int, database: Any, batch: Any) -> bytes:
+    """Returns the value of OFFSET, which has to be the next and last write of the batch."""
+    return _OFFSET_AND_NUMBER.pack(offset, database.latest_sequence_number() + batch.len() + 1)
+
+
+def decoded_offset(stored: Mapping[bytes, bytes], database: Any) -> int | None:
+    """Returns the stored offset. Returns None if there is none, or if the files were written without an offset
+    since.
+    """
+    raw = stored.get(OFFSET, b"")
+    if len(raw) == _OFFSET_ALONE.size:
+        return int(_OFFSET_ALONE.unpack(raw)[0])
+    if len(raw) != _OFFSET_AND_NUMBER.size:
+        return None
+    offset, number = _OFFSET_AND_NUMBER.unpack(raw)
+    return int(offset) if number == database.latest_sequence_number() else None
 
 
 def stored_offset(directory: Path) -> tuple[TopicPartition, int] | None:
@@ -83,10 +100,10 @@ def stored_offset(directory: Path) -> tuple[TopicPartition, int] | None:
         database = open_database(directory, store_options(), AccessType.read_only())
         try:
             stored = stored_values(database)
+            offset = decoded_offset(stored, database)
         finally:
             database.close()
         topic, _, partition = stored[_CHANGELOG].decode().rpartition(" ")
-        offset = decoded_offset(stored)
         return None if offset is None else (TopicPartition(topic, int(partition)), offset)
     except Exception:  # rocksdict raises errors of the plain class Exception
         _logger.debug("the offset of the store in %s cannot be read", directory, exc_info=True)

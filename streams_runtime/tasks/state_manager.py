@@ -12,30 +12,18 @@ Rules:
 - Under exactly-once, a transactional store survives every crash. A store without transactions may contain changes that
   were never committed. So if transactions are off, the offset is deleted as soon as it has been read, and is written
   again when the task is closed without an error.
-- A store that has files but no known offset is deleted, with a warning, and restored from the beginning. So the
-  restored store does not have old keys that compaction has removed from the changelog. The same is true for a store
-  with damaged files, and for a store with the state of another changelog or another log. These stores are counted.
-- The directory of a store may contain files of a different kind of store, for example after the topology was changed.
-  If the store is logged, its files are deleted with a warning, and the store is restored from the beginning. If the
-  store is not logged, an error is raised.
-- A store may lack entries that are still in its changelog, for example because the store's retention was raised. If a
-  store may lack entries, its whole changelog is read and applied over the content of the store. The store deletes its
-  offset before its format file is changed. So even if the process crashes after it has changed the format file, the
-  next process restores the store from the beginning.
+- `store_opening` has the rules for stores whose files cannot be used.
 - When an active task is recycled, its open stores and their offsets pass to a new standby. When a standby is recycled,
   its open stores and their offsets pass to a new active task.
 - A task may also have a checkpoint file; `task_checkpoint` has its rules.
 
 Source: `ProcessorStateManager`, `StateManagerUtil`; KIP-1035, KIP-892.
-
-Differs from Kafka: Kafka deletes the state of the whole task if one of its stores cannot be used.
 """
 
 import logging
-from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Self
 
 from assignor.errors import AssignorFault
 from assignor.names.legal_names import is_legal_name, shown_name
@@ -44,52 +32,18 @@ from streams_runtime.common.errors import (
     LockError,
     ProcessorStateError,
     StoreCorrupted,
-    StoreOfAnotherKind,
     TaskCorrupted,
 )
 from streams_runtime.common.states import TaskType
-from streams_runtime.configs import StreamsConfig
 from streams_runtime.logs.base import RecordBatch
-from streams_runtime.state_stores.state_store import RocksDBConfigSetter, StateStore, StoreContext, keeps_offset
+from streams_runtime.state_stores.state_store import StateStore, StoreContext, keeps_offset
 from streams_runtime.tasks.needed_changes import WindowChangelogs
 from streams_runtime.tasks.source_changelog import RecordConverter
-from streams_runtime.tasks.state_directory import STORES_DIRECTORY, StateDirectory
+from streams_runtime.tasks.state_directory import StateDirectory
+from streams_runtime.tasks.store_opening import StoreOpening, StoreOptions, log_rebuilt
 from streams_runtime.tasks.task_checkpoint import StoreMetadata, TaskCheckpoint
 
 _logger = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class StoreOptions:
-    """The configs that a task passes to its stores and its state manager.
-
-    `transactional`: the config `enable.transactional.statestores`. `checkpoint_file`: the config
-    `state.checkpoint.file`. `log_id`: the id of the log with the changelogs; None if it is not known. `topic_ids`: the
-    ids of the changelogs' topics, as far as they are known.
-    """
-
-    exactly_once: bool = False
-    transactional: bool = True
-    checkpoint_file: bool = False
-    log_id: str | None = None
-    topic_ids: Mapping[str, str] = field(default_factory=dict)
-    rocksdb_config_setter: RocksDBConfigSetter | None = None
-
-    @classmethod
-    def of(cls, configs: StreamsConfig, log_id: str | None, topic_ids: Mapping[str, str]) -> Self:
-        return cls(
-            configs.exactly_once,
-            configs.enable_transactional_statestores,
-            configs.state_checkpoint_file,
-            log_id,
-            topic_ids,
-            configs.rocksdb_config_setter,
-        )
-
-
-def log_rebuilt(reason: str) -> None:
-    """Logs a warning. The default of `StateManager.on_rebuilt`, for a task without an instance."""
-    _logger.warning("%s; the store is deleted, and restored from its changelog if it has one", reason)
 
 
 class StateManager:
@@ -138,6 +92,9 @@ class StateManager:
         self.checkpoint = TaskCheckpoint(
             task_id, directory, self._persistent, exactly_once=options.exactly_once, all_stores=options.checkpoint_file
         )
+        self._opening = StoreOpening(
+            task_id, directory, self.checkpoint, options, self._source_changelogs.keys(), on_rebuilt
+        )
         # The name is checked here, because a store that the user wrote may have a different name than its builder.
         for name in self._metadata:
             if not is_legal_name(name):
@@ -158,7 +115,6 @@ class StateManager:
         self.window_changelogs.clear()
         self._opened = False
         self._corrupted = False
-        self._read_over: set[str] = set()  # the stores that keep their content while their changelog is read again
         self._is_loaded = False  # True after `load_checkpoint`
         # False while the stores may contain changes that were never committed, so that their offsets must not be stored
         self._offsets_hold = True
@@ -203,8 +159,7 @@ class StateManager:
     def open_stores(self, context: StoreContext) -> None:
         """Open the stores if they are not open. If a store has no changelog of its own, its changes are not logged. If
         the checkpoint file is broken, renames the file, logs a warning and deletes all state that depends on the file.
-        Raises ProcessorStateError. Differs from Kafka: if the files of a store are damaged, the thread of Kafka ends at
-        every start until somebody deletes the files.
+        Raises ProcessorStateError.
         """
         if self._opened or not self._metadata:
             return
@@ -217,7 +172,7 @@ class StateManager:
         self._opened = True
         for metadata in self._metadata.values():
             try:
-                self._open(metadata, self._context_of(metadata, context))
+                self._opening.open(metadata, context)
             except AssignorFault:
                 raise
             except Exception as error:
@@ -272,23 +227,23 @@ class StateManager:
                 metadata.offset = next_offset - 1 if next_offset > 0 else None
         self._commit_stores()
 
-    def _commit_stores(self, moved: Collection[TopicPartition] = ()) -> None:
-        """`moved`: the changelogs whose offsets the stores do not keep any more."""
+    def _commit_stores(self) -> None:
         if not self._is_loaded:
             return
-        for store, metadata in self._offset_keeping:
-            has_offset = self._offsets_hold and metadata.changelog not in moved
-            try:
-                store.commit(metadata.offset if has_offset else None)
-            except StoreCorrupted as error:
-                raise self.damaged(error) from error
+        with self.damage_restarts_task():
+            for store, metadata in self._offset_keeping:
+                store.commit(metadata.offset if self._offsets_hold else None)
 
-    def damaged(self, error: StoreCorrupted) -> TaskCorrupted:
-        """Reports damage that a store has found. Returns the error to raise, after which the thread rebuilds the
-        stores.
+    @contextmanager
+    def damage_restarts_task(self) -> Iterator[None]:
+        """Use the stores in the `with` block. If a store finds damage, reports it and raises TaskCorrupted. The thread
+        then rebuilds the stores.
         """
-        self._on_rebuilt(str(error))
-        return TaskCorrupted([self.task_id], str(error))
+        try:
+            yield
+        except StoreCorrupted as error:
+            self._on_rebuilt(str(error))
+            raise TaskCorrupted([self.task_id], str(error)) from error
 
     def _offset_sum(self) -> int:
         return sum(self.changelog_offsets().values())
@@ -302,11 +257,10 @@ class StateManager:
         metadata = self._by_changelog[partition]
         convert = self._source_changelogs.get(partition)
         try:
-            converted = batch if convert is None else convert(batch)
-            if converted is not None:
-                metadata.store.restore(converted)
-        except StoreCorrupted as error:
-            raise self.damaged(error) from error
+            with self.damage_restarts_task():
+                converted = batch if convert is None else convert(batch)
+                if converted is not None:
+                    metadata.store.restore(converted)
         except AssignorFault:
             raise
         except Exception as error:
@@ -372,14 +326,10 @@ class StateManager:
             self.checkpoint.delete()
 
     def close_clean(self) -> None:
-        """Write the changes and the offsets of all stores, and close the stores. The offsets of the stores in the
-        checkpoint file move to the file. If the process is killed before the file is written, these stores have no
-        offset and are restored from the beginning. Raises ProcessorStateError, TaskCorrupted.
+        """Write the changes and the offsets of all stores and the checkpoint file, and close the stores. Raises
+        ProcessorStateError, TaskCorrupted.
         """
-        if self._is_loaded and not self._corrupted:
-            self._offsets_hold = True
-            self._commit_stores(moved=self.checkpoint.changelogs)
-            self.checkpoint.write(self.flush)
+        self.maybe_checkpoint(enforce=True)
         self.close()
 
     def close(self) -> None:
@@ -413,82 +363,9 @@ class StateManager:
             self.delete_checkpoint()
         if self._opened:
             for metadata in self._metadata.values():
-                metadata.store.rebind(self._context_of(metadata, context))
+                metadata.store.rebind(self._opening.context_of(metadata, context))
 
     # --- inside
-
-    def _open(self, metadata: StoreMetadata, context: StoreContext) -> None:
-        store, directory = metadata.store, STORES_DIRECTORY / metadata.store.name
-        had_files = self._directory.files.is_directory(self.task_directory / directory)
-        try:
-            store.open(context)
-        except StoreOfAnotherKind as other:
-            if metadata.changelog is None:
-                raise StoreOfAnotherKind(
-                    f"{other}. It has no changelog to be restored from: give the store another name, or delete that "
-                    "directory while the application is stopped",
-                    self.task_id,
-                ) from other
-            _logger.warning("task %s: %s; the store is restored from its changelog", self.task_id, other)
-            self._open_empty(metadata, context)
-        except StoreCorrupted as damaged:
-            self._on_rebuilt(str(damaged))
-            self._open_empty(metadata, context)
-        else:
-            if keeps_offset(store) and metadata.changelog is not None and store.committed_offset is None:
-                self._find_offset(metadata, context, had_files=had_files)
-
-    def _find_offset(self, metadata: StoreMetadata, context: StoreContext, *, had_files: bool) -> None:
-        """Move the offset of an open store from the checkpoint file into the store. If the file has no offset of the
-        store, delete the content of the store.
-        """
-        assert metadata.changelog is not None
-        assert keeps_offset(metadata.store)
-        store = metadata.store
-        offset = self.checkpoint.offset(metadata.changelog)
-        if offset is not None:
-            store.commit(offset)
-        elif had_files and not store.is_empty and store.name not in self._read_over:
-            self._on_rebuilt(f"store {store.name}: its files have no changelog offset")
-            self._open_empty(metadata, context)
-
-    def _open_empty(self, metadata: StoreMetadata, context: StoreContext) -> None:
-        """Delete the files of a store, and open it. Its offset in the checkpoint file is forgotten first."""
-        if metadata.changelog is not None:
-            self.checkpoint.forget(metadata.changelog)
-        metadata.store.close()
-        self._directory.discard(self.task_id, [STORES_DIRECTORY / metadata.store.name])
-        metadata.store.open(context)
-
-    def _read_again(self, store: str, reason: str) -> None:
-        """Implements `StoreContext.read_again`: the restore then reads the store's changelog from the beginning."""
-        metadata = self._metadata[store]
-        changelog = metadata.changelog
-        if changelog is None:
-            return
-        assert keeps_offset(metadata.store)
-        if metadata.store.committed_offset is not None or self.checkpoint.offset(changelog) is not None:
-            self._read_over.add(store)
-            self.checkpoint.forget(changelog)
-            _logger.warning(
-                "task %s: store %s: %s; its changelog %s is read from the beginning, over the content of the store",
-                self.task_id,
-                store,
-                reason,
-                changelog,
-            )
-
-    def _context_of(self, metadata: StoreMetadata, context: StoreContext) -> StoreContext:
-        unlogged = metadata.changelog is None or metadata.changelog in self._source_changelogs
-        return replace(
-            context,
-            changes=None if unlogged else context.changes,
-            read_again=self._read_again,
-            changelog=metadata.changelog,
-            log_id=self.options.log_id,
-            topic_id=None if metadata.changelog is None else self.options.topic_ids.get(metadata.changelog.topic),
-            transactional=self.options.transactional,
-        )
 
     def _for_each(self, operation: str, action: Callable[[StoreMetadata], None]) -> None:
         """Call `action` for every store. If calls raise errors, makes the other calls as well, and then raises the

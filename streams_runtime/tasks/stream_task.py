@@ -29,7 +29,7 @@ the transaction is never committed, and the changes of the stores are dropped. S
 from collections.abc import Mapping
 
 from assignor.types import LATEST_OFFSET, TopicPartition
-from streams_runtime.common.errors import StoreCorrupted, TaskCorrupted, TaskMigrated
+from streams_runtime.common.errors import TaskCorrupted, TaskMigrated
 from streams_runtime.common.losses import WindowsAtRisk
 from streams_runtime.common.states import TaskState, TaskType
 from streams_runtime.logs.base import Claim, CommittedOffsets, RecordBatch
@@ -151,7 +151,8 @@ class StreamTask(Task):
             self.runtime.losses.windows_missing(*missing)
         if self._exactly_once:
             self.state_manager.delete_checkpoint()
-        else:
+        elif self.state_manager.uncommitted_bytes == 0:
+            # If `init` of a processor has failed before, its changes are uncommitted, and must not be written here.
             self.state_manager.maybe_checkpoint(enforce=True)
         # writing is allowed before `init` of the processors, because `init` may write to stores
         self._claim.allow_writes()
@@ -235,24 +236,18 @@ class StreamTask(Task):
         """
         if self.state is not TaskState.RUNNING or self._offsets.commit_pending:
             return 0
-        try:
+        with self.state_manager.damage_restarts_task():
             return self.runtime.process(now_ms, max_records)
-        except StoreCorrupted as error:
-            raise self.state_manager.damaged(error) from error
 
     def maybe_punctuate_stream_time(self) -> bool:
         """See `ProcessorRuntime.punctuate_stream_time`."""
-        try:
+        with self.state_manager.damage_restarts_task():
             return self.state is TaskState.RUNNING and self.runtime.punctuate_stream_time()
-        except StoreCorrupted as error:
-            raise self.state_manager.damaged(error) from error
 
     def maybe_punctuate_system_time(self, now_ms: int) -> bool:
         """See `ProcessorRuntime.punctuate_system_time`."""
-        try:
+        with self.state_manager.damage_restarts_task():
             return self.state is TaskState.RUNNING and self.runtime.punctuate_system_time(now_ms)
-        except StoreCorrupted as error:
-            raise self.state_manager.damaged(error) from error
 
     @property
     def may_sleep(self) -> bool:
@@ -302,10 +297,8 @@ class StreamTask(Task):
             # Under at-least-once, the producer is not flushed here. Instead, the commit checks the claim and writes the
             # producer's pending records together with the offsets. So a fenced thread does not write its pending
             # records.
-            try:
+            with self.state_manager.damage_restarts_task():
                 self.runtime.flush()
-            except StoreCorrupted as error:
-                raise self.state_manager.damaged(error) from error
             offsets.prepare(self._buffer.positions())
         return {partition: one.offset for partition, one in offsets.prepared.items()}
 

@@ -18,15 +18,14 @@ Rules:
   never committed, and the state manager raises TaskCorrupted.
 - A standby writes the file at its first commit and when it closes. A later commit of a standby writes the file if the
   sum of the offsets has grown by more than 10,000.
-- When a task closes without an error, the own offsets of the stores in the file are deleted, and then the file is
-  written. So if an older release uses the stores and the file, no offset remains in a store that does not belong to the
-  store's content.
+- A store that keeps its offset does not need the file. If an older release has used the store and the file, the store
+  does not use its own offset any more (`rocksdb_offsets`), and the offset in the file counts again.
 
 Source: `OffsetCheckpoint`, `StateManagerUtil`, `LegacyCheckpointingStateStore`; KIP-1035.
 """
 
 import logging
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -56,10 +55,10 @@ class StoreMetadata:
 class TaskCheckpoint:
     """The checkpoint file of one task. Only the state manager of the task uses this object.
 
-    `changelogs`: the changelogs in the file. `is_needed`: True if a store does not keep its offset. `is_written`: True
-    if the task writes the file. `written`: the offsets that this object has written; empty if this object has not
-    written the file, or has deleted the file. `delta`: if the sum of the offsets has grown by more than `delta`, a
-    commit writes the file. Simulations set `delta` to a lower number.
+    `is_needed`: True if a store does not keep its offset. `is_written`: True if the task writes the file. `written`:
+    the offsets that this object has written; empty if this object has not written the file, or has deleted the file.
+    `delta`: if the sum of the offsets has grown by more than `delta`, a commit writes the file. Simulations set `delta`
+    to a lower number.
     """
 
     def __init__(
@@ -80,7 +79,6 @@ class TaskCheckpoint:
         self._exactly_once = exactly_once
         self._unkept = {p: metadata for p, metadata in stores.items() if not keeps_offset(metadata.store)}
         self._in_file = stores if all_stores else self._unkept
-        self.changelogs: Collection[TopicPartition] = self._in_file.keys()
         self.is_needed = bool(self._unkept)
         self.is_written = bool(self._in_file)
         self.delta = OFFSET_DELTA_FOR_CHECKPOINT

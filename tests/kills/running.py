@@ -270,8 +270,7 @@ class KilledInstances:
 
     def _faults_of_state(self, wanted: TopicPartition, state: StoreState) -> Iterator[str]:
         if state.offset is None:
-            # a clean end that is killed between the offset's way from the store to the file leaves none
-            if state.content and not self._settings.checkpoint_file:
+            if state.content:
                 yield f"it has {len(state.content)} entries, but no offset"
             return
         offset = state.offset

@@ -2,6 +2,7 @@
 
 import random
 import shutil
+import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,7 +12,6 @@ from rocksdict import Options, Rdict
 
 from assignor.types import TopicPartition
 from streams_runtime.state_stores.window_keys import SEGMENT_BYTES
-from streams_runtime.tasks.checkpoint_file import CheckpointFile
 from tests.kills.counting import STORES, WINDOWED, changelog
 
 _OFFSETS = "offsets"
@@ -19,7 +19,7 @@ _OFFSETS = "offsets"
 
 @dataclass(frozen=True, slots=True)
 class StoreState:
-    """`offset`: of the store, or else of the checkpoint file; None when neither has one. `content`: by the keys of the
+    """`offset`: None if the store has no offset that belongs to its content. `content`: the values by the keys of the
     changelog.
     """
 
@@ -55,22 +55,20 @@ def stores_on_disk(state_dir: Path, application_id: str, scratch: Path, chance: 
             if loses_power and (logs := sorted(copy.glob("*.log"))):
                 data = logs[-1].read_bytes()
                 logs[-1].write_bytes(data[: chance.randint(0, len(data))])
-            states.append(_state(directory, of_it, copy))
+            states.append(_state(directory.name, copy))
         identity = (directory / "IDENTITY").read_text(encoding="utf-8")
         yield StoreOnDisk(directory, of_it, identity, *states)
 
 
-def _state(directory: Path, of_it: TopicPartition, copy: Path) -> StoreState:
+def _state(store: str, copy: Path) -> StoreState:
     offset, content = read_store(copy)
-    if offset is None:  # a clean end with state.checkpoint.file=true moves the offset into the file
-        offset = CheckpointFile(directory.parent.parent).read().get(of_it)
-    if directory.name == WINDOWED:
+    if store == WINDOWED:
         content = {key[SEGMENT_BYTES:]: value for key, value in content.items()}
     return StoreState(offset, content)
 
 
 def read_store(directory: Path) -> tuple[int | None, dict[bytes, bytes]]:
-    """Offset and content."""
+    """Returns the offset, or None if the files were written without an offset since; and the content."""
     path = str(directory)
     families = {name: Options(raw_mode=True) for name in Rdict.list_cf(path)}
     database: Any = Rdict(path, Options(raw_mode=True), column_families=families)
@@ -81,6 +79,9 @@ def read_store(directory: Path) -> tuple[int | None, dict[bytes, bytes]]:
         offsets = database.get_column_family(_OFFSETS)
         stored = offsets.get(b"offset")
         offsets.close()
-        return None if stored is None else int.from_bytes(stored, "big", signed=True), content
+        if stored is None:
+            return None, content
+        offset, number = struct.unpack(">qq", stored)
+        return offset if number == database.latest_sequence_number() else None, content
     finally:
         database.close()

@@ -25,11 +25,13 @@ from streams_runtime.common.clock import SystemClock
 from streams_runtime.common.states import TaskType
 from streams_runtime.logs.embedded import EmbeddedLog
 from streams_runtime.serdes import LONG
+from streams_runtime.state_stores.rocksdb_offsets import stored_offset
 from streams_runtime.state_stores.state_store import StoreBuilder
 from streams_runtime.state_stores.window_keys import SEGMENT_BYTES
 from streams_runtime.tasks.checkpoint_file import CHECKPOINT_FILE_NAME, CheckpointFile
 from streams_runtime.tasks.state_directory import StateDirectory
-from streams_runtime.tasks.state_manager import StateManager, StoreOptions
+from streams_runtime.tasks.state_manager import StateManager
+from streams_runtime.tasks.store_opening import StoreOptions
 from tests.checkout import ROOT
 from tests.kills import counting
 from tests.kills.committed import CommittedRecords
@@ -97,8 +99,10 @@ def test_should_take_over_the_offsets_of_an_earlier_release(
 
 
 @pytest.mark.parametrize("exactly_once", [False, True], ids=["at_least_once", "exactly_once"])
-def test_should_move_the_offsets_to_where_an_earlier_release_finds_them(tmp_path: Path, exactly_once: bool) -> None:
-    """An earlier release opens the database without the names of its column families."""
+def test_should_leave_state_that_an_earlier_release_can_use_and_change(tmp_path: Path, exactly_once: bool) -> None:
+    """An earlier release opens the database without the names of its column families, and does not know the offset
+    there. After a write of that release, the offset counts no more, because it does not belong to the content.
+    """
     directory = extracted("exactly-once-closed" if exactly_once else "at-least-once-closed", tmp_path)
     reopened(directory, exactly_once=exactly_once)
     content = {each.directory: each.now.content for each in known_stores(directory)}
@@ -107,11 +111,26 @@ def test_should_move_the_offsets_to_where_an_earlier_release_finds_them(tmp_path
 
     assert CheckpointFile(directory / STATE_OF_APPLICATION / str(TASK)).read() == CLOSED
     for store in content:
-        assert read_store(store)[0] is None, "an earlier release would leave it as it is"
         database: Any = Rdict(str(store), Options(raw_mode=True))
         read = {(key[SEGMENT_BYTES:] if store.name == WINDOWED else key): value for key, value in database.items()}
+        newest = max(database.items())
+        database.put(*newest)
         database.close()
         assert read == content[store]
+        assert read_store(store)[0] is None
+        assert stored_offset(store) is None
+
+    # That release ends in good order: it has written its offsets to the file.
+    back, reports = reopened(directory, exactly_once=exactly_once)
+    assert (back, reports) == ({partition: offset + 1 for partition, offset in CLOSED.items()}, [])
+    if exactly_once:
+        for store in content:
+            database = Rdict(str(store), Options(raw_mode=True))
+            database.put(*max(database.items()))
+            database.close()
+        # That release was killed: its state may be uncommitted, and it has left no file.
+        back, reports = reopened(directory, exactly_once=True)
+        assert (back, len(reports)) == (dict.fromkeys(CLOSED, 0), len(STORES))
 
 
 @pytest.mark.long

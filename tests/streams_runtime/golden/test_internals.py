@@ -28,7 +28,8 @@ from streams_runtime.tasks.input_offsets import encode_partition_time
 from streams_runtime.tasks.partition_group import PartitionGroup, RecordQueue
 from streams_runtime.tasks.punctuation_queue import PunctuationQueue, PunctuationSchedule
 from streams_runtime.tasks.state_directory import STORES_DIRECTORY, StateDirectory
-from streams_runtime.tasks.state_manager import StateManager, StoreOptions
+from streams_runtime.tasks.state_manager import StateManager
+from streams_runtime.tasks.store_opening import StoreOptions
 from tests.known import known
 from tests.streams_runtime.golden.recorded import Recorded, recorded
 from tests.streams_runtime.tasks.file_store import FileStore, MemoryStore, store_context

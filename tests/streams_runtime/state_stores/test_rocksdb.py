@@ -298,6 +298,28 @@ def test_should_open_the_files_of_a_release_without_offsets_and_leave_them_reada
     before.close()
     assert stored_offset(directory) == (CHANGELOG, 3)
 
+    before = Rdict(str(directory), Options(raw_mode=True))
+    before[b"c"] = b"3"
+    before.close()
+    assert stored_offset(directory) is None, "the offset does not belong to what that release has written"
+    store = opened(tmp_path)
+    assert committed_offset(store) is None
+    commit(store, 4)
+    store.close()
+    assert stored_offset(directory) == (CHANGELOG, 4)
+
+
+def test_should_keep_the_offset_of_content_that_is_written_before_a_commit(tmp_path: Path) -> None:
+    """A full buffer of a store without transactions is written early, and conversions write without an offset."""
+    store = RocksDBStore("store")
+    store.open(context(tmp_path))
+    store.write([b"a"], [b"1"], 3)
+    store.write([b"a", b"b", b"c"], [None, b"2", b"3"], deleted_ranges=[(b"b", b"c")])
+    store.close()
+    store.open(context(tmp_path))
+    assert (store.committed_offset, list(store.scan(None, None))) == (3, [(b"c", b"3")])
+    store.close()
+
 
 def answer_of(store: KeyValueStore[bytes, bytes], key: bytes) -> str:
     try:

@@ -29,7 +29,8 @@ from streams_runtime.tasks.exception_handling import fail
 from streams_runtime.tasks.record_collector import StreamsProducer
 from streams_runtime.tasks.source_changelog import source_changelogs
 from streams_runtime.tasks.state_directory import StateDirectory
-from streams_runtime.tasks.state_manager import StateManager, StoreOptions
+from streams_runtime.tasks.state_manager import StateManager
+from streams_runtime.tasks.store_opening import StoreOptions
 from tests.streams_runtime.processors.recording_runtime import PassOn
 from tests.streams_runtime.tasks.watched_log import WatchedLog
 

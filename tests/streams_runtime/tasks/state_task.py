@@ -10,7 +10,8 @@ from assignor.types import TaskId, TopicPartition
 from streams_runtime.common.states import TaskType
 from streams_runtime.tasks.checkpoint_file import CheckpointFile
 from streams_runtime.tasks.state_directory import StateDirectory
-from streams_runtime.tasks.state_manager import StateManager, StoreOptions
+from streams_runtime.tasks.state_manager import StateManager
+from streams_runtime.tasks.store_opening import StoreOptions
 from tests.streams_runtime.tasks.file_store import ChangesSeen, FileStore, MemoryStore, batch_of, store_context
 
 TASK = TaskId(0, 1)

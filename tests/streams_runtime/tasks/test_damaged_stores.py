@@ -27,7 +27,8 @@ from streams_runtime.state_stores.builders import (
 from streams_runtime.state_stores.state_store import StoreBuilder
 from streams_runtime.state_stores.window_keys import window_key
 from streams_runtime.tasks.state_directory import StateDirectory
-from streams_runtime.tasks.state_manager import StateManager, StoreOptions
+from streams_runtime.tasks.state_manager import StateManager
+from streams_runtime.tasks.store_opening import StoreOptions
 from tests.streams_runtime.tasks.file_store import ChangesSeen, store_context
 
 TASK, OTHER_TASK = TaskId(0, 0), TaskId(0, 1)

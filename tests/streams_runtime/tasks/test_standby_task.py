@@ -14,7 +14,8 @@ from streams_runtime.configs import ProcessingGuarantee, StreamsConfig
 from streams_runtime.tasks.checkpoint_file import CheckpointFile
 from streams_runtime.tasks.standby_task import CHECKPOINT_INTERVAL_MS, StandbyTask
 from streams_runtime.tasks.state_directory import StateDirectory
-from streams_runtime.tasks.state_manager import StateManager, StoreOptions
+from streams_runtime.tasks.state_manager import StateManager
+from streams_runtime.tasks.store_opening import StoreOptions
 from tests.known import known
 from tests.streams_runtime.manual_clock import ManualClock
 from tests.streams_runtime.tasks.file_store import FileStore, batch_of, store_context

@@ -9,7 +9,8 @@ from streams_runtime.common.errors import ProcessorStateError
 from streams_runtime.common.states import TaskType
 from streams_runtime.tasks.checkpoint_file import OFFSET_UNKNOWN
 from streams_runtime.tasks.state_directory import StateDirectory
-from streams_runtime.tasks.state_manager import StateManager, StoreOptions
+from streams_runtime.tasks.state_manager import StateManager
+from streams_runtime.tasks.store_opening import StoreOptions
 from tests.streams_runtime.tasks.file_store import ChangesSeen, FileStore, batch_of, store_context
 from tests.streams_runtime.tasks.state_task import COUNTS, TABLE, TASK, TOTALS, Task, both_guarantees, with_state
 

@@ -15,7 +15,8 @@ from streams_runtime.common.states import TaskType
 from streams_runtime.state_stores.rocksdb import RocksDBStore
 from streams_runtime.tasks.checkpoint_file import OFFSET_UNKNOWN
 from streams_runtime.tasks.state_directory import StateDirectory
-from streams_runtime.tasks.state_manager import StateManager, StoreOptions
+from streams_runtime.tasks.state_manager import StateManager
+from streams_runtime.tasks.store_opening import StoreOptions
 from tests.streams_runtime.tasks.file_store import batch_of, store_context
 from tests.streams_runtime.tasks.state_task import (
     COUNTS,

@@ -12,7 +12,8 @@ from streams_runtime.common.errors import StoreOfAnotherKind
 from streams_runtime.common.states import TaskType
 from streams_runtime.state_stores.window_keys import window_key
 from streams_runtime.tasks.state_directory import StateDirectory
-from streams_runtime.tasks.state_manager import StateManager, StoreOptions
+from streams_runtime.tasks.state_manager import StateManager
+from streams_runtime.tasks.store_opening import StoreOptions
 from tests.streams_runtime.tasks.file_store import batch_of, store_context
 from tests.streams_runtime.tasks.state_task import COUNTS, TASK, TOTALS, both_guarantees, both_types
 

@@ -11,11 +11,13 @@ from assignor.types import LATEST_OFFSET, TopicPartition
 from streams_runtime.common.errors import LockError, StreamsRuntimeError, TaskCorrupted, TaskMigrated
 from streams_runtime.common.records import Record, RecordMetadata
 from streams_runtime.common.states import TaskState
+from streams_runtime.logs.base import IsolationLevel
 from streams_runtime.logs.log_errors import LogTimeout
 from streams_runtime.processors.api import Processor, ProcessorContext, PunctuationType
 from streams_runtime.processors.topology import Topology
 from streams_runtime.serdes import LONG, STRING
 from streams_runtime.state_stores.builders import key_value_store
+from streams_runtime.state_stores.state_store import read_only
 from streams_runtime.tasks.exception_handling import log_and_continue
 from streams_runtime.tasks.stream_task import StreamTask
 from tests.streams_runtime.processors.recording_runtime import PassOn
@@ -27,6 +29,7 @@ from tests.streams_runtime.tasks.running_task import (
     START_MS,
     TASK,
     Configs,
+    Count,
     RunningTask,
     Trouble,
     both_guarantees,
@@ -294,6 +297,26 @@ def test_should_have_a_source_for_every_input(tmp_path: Path) -> None:
     one = RunningTask(tmp_path)
     with pytest.raises(StreamsRuntimeError, match=r"task \[0_0\] has no source for topic other"):
         one.task.update_input_partitions(frozenset({IN, OTHER}))
+
+
+def test_should_not_keep_changes_of_an_init_that_failed_and_never_was_committed(tmp_path: Path) -> None:
+    class Putting(Count):
+        def init(self, context: ProcessorContext) -> None:
+            super().init(context)
+            self.store.put("init", 1)
+            one.log.partitions_of("out")
+
+    topology = Topology().add_source("source", "in", key_serde=STRING, value_serde=STRING)
+    topology.add_state_store(key_value_store("counts", STRING, LONG))
+    one = RunningTask(tmp_path, topology.add_processor("count", Putting, "source", stores=["counts"]))
+    one.log.fail["partitions_of"] = LogTimeout("away")
+    with pytest.raises(LogTimeout):
+        one.start()
+    with pytest.raises(LogTimeout):
+        one.task.complete_restoration()
+    store: Any = read_only(one.state.stores["counts"], IsolationLevel.READ_COMMITTED)
+    assert list(store.all()) == []
+    one.task.close_dirty()
 
 
 def test_should_read_other_partitions_when_they_change_and_claim_them(tmp_path: Path) -> None:

@@ -15,7 +15,8 @@ from streams_runtime.logs.in_memory import InMemoryLog
 from streams_runtime.state_stores.state_store import KeyValueStore, StoreContext
 from streams_runtime.tasks.standby_task import StandbyTask
 from streams_runtime.tasks.state_directory import StateDirectory
-from streams_runtime.tasks.state_manager import StateManager, StoreOptions
+from streams_runtime.tasks.state_manager import StateManager
+from streams_runtime.tasks.store_opening import StoreOptions
 from streams_runtime.tasks.task import Task
 from tests.streams_runtime.logs.reading_and_writing import write_pairs
 from tests.streams_runtime.manual_clock import ManualClock
