@@ -28,10 +28,21 @@ from streams_runtime.dsl.materialized import StoreFactory
 from streams_runtime.dsl.table_operators import Getter, TableOperator
 from streams_runtime.processors.context import NodeContext, Operator, Receiver
 
-Joiner = Callable[[Any, Any], Any]
-"""The type of a function that gets the two values of a key and returns the result. In a left join, the right value is
+Joiner = Callable[[Any, Any, Any], Any]
+"""The type of a function that gets a key and its two values, and returns the result. In a left join, the right value is
 None if the right table does not have the key.
 """
+
+
+def joiner_with_key(joiner: Callable[..., Any], with_key: bool = False) -> Joiner:
+    """Converts the joiner of a DSL call to a `Joiner`. `with_key`: True if the first argument of the user's joiner is
+    the key. Source: `AbstractStream.toValueJoinerWithKey`.
+    """
+    return joiner if with_key else partial(_without_key, joiner)
+
+
+def _without_key(joiner: Callable[[Any, Any], Any], key: Any, left: Any, right: Any) -> Any:
+    return joiner(left, right)
 
 
 def joining_table(table: TableOperator, joiner: Joiner, child: Receiver, context: NodeContext) -> Receiver:
@@ -46,7 +57,7 @@ def joining_table(table: TableOperator, joiner: Joiner, child: Receiver, context
             return
         found = get(key)
         if found is not None:
-            child(key, joiner(value, found[1]), timestamp_ms, headers)
+            child(key, joiner(key, value, found[1]), timestamp_ms, headers)
 
     return join
 
@@ -62,15 +73,15 @@ def left_joining_table(table: TableOperator, joiner: Joiner, child: Receiver, co
             context.drop(DropReason.NULL_KEY_OR_VALUE, "null join key or value")
             return
         found = None if key is None else get(key)
-        child(key, joiner(value, None if found is None else found[1]), timestamp_ms, headers)
+        child(key, joiner(key, value, None if found is None else found[1]), timestamp_ms, headers)
 
     return left_join
 
 
 @dataclass(eq=False, repr=False)
 class JoinSide(Operator):
-    """One side of a join of two tables. `joiner`: a function that returns the result; its arguments are the value of
-    this side and the value of the other side.
+    """One side of a join of two tables. `joiner`: a function that returns the result; its arguments are the key, the
+    value of this side and the value of the other side.
 
     `needs_this`: True if a result needs a value of this side. `needs_other`: True if a result needs a value of the
     other side. An inner join needs the values of both sides. A left join needs only the value of the left table.
@@ -104,15 +115,15 @@ class JoinSide(Operator):
             if found is not None:
                 other_ms, other = found
                 timestamp_ms = max(timestamp_ms, other_ms)
-            child(key, (joined(new, other), joined(old, other) if wants_old else None), timestamp_ms, headers)
+            child(key, (joined(key, new, other), joined(key, old, other) if wants_old else None), timestamp_ms, headers)
 
         return join
 
-    def joined(self, value: Any, other: Any) -> Any:
+    def joined(self, key: Any, value: Any, other: Any) -> Any:
         """Returns the joined value, or None if a needed value is None."""
         if (value is None and self.needs_this) or (other is None and self.needs_other):
             return None
-        return self.joiner(value, other)
+        return self.joiner(key, value, other)
 
 
 def inner_join(left: TableOperator, right: TableOperator, joiner: Joiner) -> tuple[JoinSide, JoinSide]:
@@ -132,9 +143,9 @@ def left_join(left: TableOperator, right: TableOperator, joiner: Joiner) -> tupl
     )
 
 
-def _reversed(joiner: Joiner, value: Any, other: Any) -> Any:
+def _reversed(joiner: Joiner, key: Any, value: Any, other: Any) -> Any:
     """Calls the joiner for the right side of a join, with the two values in reverse order."""
-    return joiner(other, value)
+    return joiner(key, other, value)
 
 
 class KTableKTableJoin(TableOperator):
@@ -193,7 +204,7 @@ class KTableKTableJoin(TableOperator):
             if found is not None:
                 other_ms, other = found
                 newest_ms = max(newest_ms, other_ms)
-            value = joined(this, other)
+            value = joined(key, this, other)
             return None if value is None else (newest_ms, value)
 
         return get

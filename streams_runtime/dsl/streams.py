@@ -4,7 +4,9 @@ The classes are in one file, because the methods of each class return objects of
 `stream_operations`, `table_operations` and `groupings` add the nodes of an operation to the graph. In every call, the
 argument `name` is the name of the operation's node. If `name` is None, the name is generated. The argument `store` is
 the name of a table's store, or a `Materialized` with more settings. If a call has no serde argument, the operation uses
-the serde of its stream or table.
+the serde of its stream or table. The joiner of a join is a function with the arguments (left value, right value). If
+the argument `with_key` of the join is True, the arguments of the joiner are (key, left value, right value). The joiner
+must not change the key.
 Source: `KStream`, `BranchedKStream`, `KGroupedStream`, `TimeWindowedKStream`, `KTable`, `KGroupedTable`.
 Differs from Kafka: this DSL does not have joins of two streams, outer joins, foreign-key joins, global tables,
 `cogroup`, `suppress`, `processValues`, `transformValues`, session windows, sliding windows and
@@ -250,8 +252,9 @@ class KStream(Generic[K, V]):
     def join(
         self,
         table: KTable[K, VT],
-        joiner: Callable[[V, VT], V2],
+        joiner: Callable[[V, VT], V2] | Callable[[K, V, VT], V2],
         *,
+        with_key: bool = False,
         key_serde: Serde[K] | None = None,
         value_serde: Serde[V] | None = None,
         name: str | None = None,
@@ -265,14 +268,15 @@ class KStream(Generic[K, V]):
         check_functions("KStream.join", joiner=joiner)
         _check_table(table)
         stage = self._join_inputs.by_key(key_serde, value_serde, name)
-        supplier = StreamOperator(joins.joining_table, table._stage.operator, joiner)
+        supplier = StreamOperator(joins.joining_table, table._stage.operator, joins.joiner_with_key(joiner, with_key))
         return KStream(stream_operations.joined(stage, table._stage, supplier, "KSTREAM-JOIN-", name))
 
     def left_join(
         self,
         table: KTable[K, VT],
-        joiner: Callable[[V, VT | None], V2],
+        joiner: Callable[[V, VT | None], V2] | Callable[[K, V, VT | None], V2],
         *,
+        with_key: bool = False,
         key_serde: Serde[K] | None = None,
         value_serde: Serde[V] | None = None,
         name: str | None = None,
@@ -283,7 +287,9 @@ class KStream(Generic[K, V]):
         check_functions("KStream.left_join", joiner=joiner)
         _check_table(table)
         stage = self._join_inputs.by_key(key_serde, value_serde, name)
-        supplier = StreamOperator(joins.left_joining_table, table._stage.operator, joiner)
+        supplier = StreamOperator(
+            joins.left_joining_table, table._stage.operator, joins.joiner_with_key(joiner, with_key)
+        )
         joined = stream_operations.joined(stage, table._stage, supplier, "KSTREAM-LEFTJOIN-", name)
         joined.node.takes_null_keys = True
         return KStream(joined)
@@ -493,8 +499,9 @@ class KTable(Generic[K, V]):
     def join(
         self,
         other: KTable[K, VT],
-        joiner: Callable[[V, VT], V2],
+        joiner: Callable[[V, VT], V2] | Callable[[K, V, VT], V2],
         *,
+        with_key: bool = False,
         key_serde: Serde[K] | None = None,
         value_serde: Serde[V2] | None = None,
         store: StoreArgument = None,
@@ -505,15 +512,16 @@ class KTable(Generic[K, V]):
         """
         _check_kind("KTable.join", other, KTable)
         check_functions("KTable.join", joiner=joiner)
-        sides = joins.inner_join(self._stage.operator, other._stage.operator, joiner)
+        sides = joins.inner_join(self._stage.operator, other._stage.operator, joins.joiner_with_key(joiner, with_key))
         result = table_operations.ResultingTable(key_serde, value_serde, store)
         return KTable(table_operations.joined(self._stage, other._stage, sides, result, name))
 
     def left_join(
         self,
         other: KTable[K, VT],
-        joiner: Callable[[V, VT | None], V2],
+        joiner: Callable[[V, VT | None], V2] | Callable[[K, V, VT | None], V2],
         *,
+        with_key: bool = False,
         key_serde: Serde[K] | None = None,
         value_serde: Serde[V2] | None = None,
         store: StoreArgument = None,
@@ -524,7 +532,7 @@ class KTable(Generic[K, V]):
         """
         _check_kind("KTable.left_join", other, KTable)
         check_functions("KTable.left_join", joiner=joiner)
-        sides = joins.left_join(self._stage.operator, other._stage.operator, joiner)
+        sides = joins.left_join(self._stage.operator, other._stage.operator, joins.joiner_with_key(joiner, with_key))
         result = table_operations.ResultingTable(key_serde, value_serde, store)
         return KTable(table_operations.joined(self._stage, other._stage, sides, result, name))
 

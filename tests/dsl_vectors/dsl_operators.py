@@ -209,9 +209,8 @@ def join_stream(maker: DslMaker, operator: Operator, stream: KStream[Any, Any], 
     if "grace_ms" in operator:
         raise NotKnown("Joined.withGracePeriod")
     operator.pass_over("otherValueSerde")  # Kafka uses it only for the buffer of a grace period
-    joiner = operator.joiner_without_key()
     method = stream.join if operator.kind == "join" else stream.left_join
-    return method(other, joiner, **operator.serdes, name=operator.name)
+    return method(other, operator.joiner(), with_key=True, **operator.serdes, name=operator.name)
 
 
 # of a grouped stream, with windows or without

@@ -94,12 +94,13 @@ class Operator(Options):
     def reducer(self, option: str) -> Callable[[Any, Any], Any]:
         return partial(_reduce, AGGREGATORS.get(self[option]))
 
+    def joiner(self) -> Callable[[Any, Any, Any], Any]:
+        """Of key, left and right value."""
+        return JOINERS.get(self["joiner"])
+
     def joiner_without_key(self) -> Callable[[Any, Any], Any]:
-        """Raises NotKnown for a joiner that uses the key."""
-        written = self["joiner"]
-        if written[0] == "keyed":
-            raise NotKnown("ValueJoinerWithKey")
-        return partial(JOINERS.get(written), None)
+        """Of left and right value: joins of tables have no other joiner in Kafka, and recorded a null as the key."""
+        return partial(self.joiner(), None)
 
     def timestamp_extractor(self) -> Callable[[Any, int], int] | None:
         written = self.get("timestampExtractor")

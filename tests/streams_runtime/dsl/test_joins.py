@@ -79,3 +79,21 @@ def test_should_keep_records_without_key_before_the_repartition_topic_of_a_left_
     with driven(builder) as run:
         run.pipe("stream", ("k", "v", 1))
         assert (run.read("left"), run.read("inner")) == ([(None, "v+None", 1)], [])
+
+
+def test_should_give_a_joiner_the_key_first_if_the_join_asks_for_it() -> None:
+    builder = StreamsBuilder()
+    left, right = builder.table("left", STRING, STRING), builder.table("right", STRING, STRING)
+    stream = builder.stream("stream", STRING, STRING)
+    stream.join(left, "{}:{}+{}".format, with_key=True).to("a", value_serde=STRING)
+    stream.left_join(left, "{}:{}+{}".format, with_key=True).to("b", value_serde=STRING)
+    left.join(right, "{}:{}+{}".format, with_key=True).to_stream().to("c", value_serde=STRING)
+    left.left_join(right, "{}:{}+{}".format, with_key=True).to_stream().to("d", value_serde=STRING)
+    with driven(builder) as run:
+        run.pipe("left", ("k", "L", 1))
+        run.pipe("right", ("k", "R", 1))
+        run.pipe("stream", ("k", "S", 2), (None, "T", 2))
+        assert [value for _, value, _ in run.read("a")] == ["k:S+L"]
+        assert [value for _, value, _ in run.read("b")] == ["k:S+L", "None:T+None"]
+        assert [value for _, value, _ in run.read("c")] == ["k:L+R"]
+        assert [value for _, value, _ in run.read("d")] == ["k:L+None", "k:L+R"]

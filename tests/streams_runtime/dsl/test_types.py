@@ -6,6 +6,14 @@ from streams_runtime import LONG, STRING, KGroupedStream, KStream, KTable, Strea
 from streams_runtime.state_stores.state_store import Windowed
 
 
+def _repeated(key: str, line: str, n: int) -> list[str]:
+    return [key, line * n]
+
+
+def _pair(left: int, right: int | None) -> tuple[int, int | None]:
+    return left, right
+
+
 def test_should_know_keys_and_values_of_every_step() -> None:
     builder = StreamsBuilder()
     lines = assert_type(builder.stream("lines", STRING, STRING), KStream[str, str])
@@ -15,9 +23,10 @@ def test_should_know_keys_and_values_of_every_step() -> None:
     assert_type(grouped.windowed_by(TimeWindows(10)).count(), KTable[Windowed[int], int])
     lengths = assert_type(lines.map(lambda key, line: (line, len(line))), KStream[str, int])
     total = assert_type(lengths.group_by_key(key_serde=STRING, value_serde=LONG).reduce(int.__add__), KTable[str, int])
-    assert_type(lines.join(total, lambda line, n: n > len(line)), KStream[str, bool])
+    assert_type(lines.join(total, str.__mul__), KStream[str, str])
     assert_type(total.map_values(str), KTable[str, str])
-    assert_type(total.left_join(total, lambda a, b: (a, b)), KTable[str, tuple[int, int | None]])
+    assert_type(lines.join(total, _repeated, with_key=True), KStream[str, list[str]])
+    assert_type(total.left_join(total, _pair), KTable[str, tuple[int, int | None]])
     assert_type(total.to_stream(), KStream[str, int])
 
 
