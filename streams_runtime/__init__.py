@@ -85,10 +85,13 @@ if TYPE_CHECKING:
     from streams_runtime.processors.api import Cancellable as Cancellable
     from streams_runtime.processors.api import ExceptionHandler as ExceptionHandler
     from streams_runtime.processors.api import FailedRecord as FailedRecord
+    from streams_runtime.processors.api import FixedKeyProcessor as FixedKeyProcessor
     from streams_runtime.processors.api import HandlerResponse as HandlerResponse
+    from streams_runtime.processors.api import ProcessingContext as ProcessingContext
     from streams_runtime.processors.api import Processor as Processor
     from streams_runtime.processors.api import ProcessorContext as ProcessorContext
     from streams_runtime.processors.api import PunctuationType as PunctuationType
+    from streams_runtime.processors.api import ValueTransformer as ValueTransformer
     from streams_runtime.processors.batch_node import NodeRun as NodeRun
     from streams_runtime.processors.batch_node import RunsHow as RunsHow
     from streams_runtime.processors.topology import Topology as Topology

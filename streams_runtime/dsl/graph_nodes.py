@@ -129,13 +129,14 @@ class StreamSinkNode(GraphNode):
 @dataclass(eq=False, repr=False)
 class TableNode(GraphNode):
     """A processor whose result is a table. When the topology is built, the operator decides whether the table has a
-    store.
+    store. `connected_stores`: the stores of the user that the processor uses.
     """
 
     operator: TableOperator
+    connected_stores: Sequence[str] = field(default=(), kw_only=True)
 
     def write(self, topology: Topology) -> None:
-        _write_table(topology, self.name, self.operator, self.parent_names())
+        _write_table(topology, self.name, self.operator, self.parent_names(), self.connected_stores)
 
 
 @dataclass(eq=False, repr=False)
@@ -177,10 +178,12 @@ class TableJoinNode(GraphNode):
             topology.connect_processor_and_stores(side, stores)
 
 
-def _write_table(topology: Topology, name: str, operator: TableOperator, parents: Sequence[str]) -> None:
+def _write_table(
+    topology: Topology, name: str, operator: TableOperator, parents: Sequence[str], stores: Sequence[str] = ()
+) -> None:
     """Adds the processor, and after it the processor's store. The order matters: as in Kafka, stores are numbered in
     the order in which they are added.
     """
-    topology.add_processor(name, operator, parents)
+    topology.add_processor(name, operator, parents, stores=stores)
     if operator.store is not None:
         topology.add_state_store(operator.store.builder(), name)

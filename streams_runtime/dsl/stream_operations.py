@@ -19,8 +19,9 @@ from streams_runtime.dsl.stream_processors import StreamOperator, branching, pas
 from streams_runtime.dsl.streams_graph import Stage, TableStage
 from streams_runtime.dsl.table_operators import KTableSource
 from streams_runtime.dsl.windows import TimeWindowedSerde, WindowedStreamPartitioner
-from streams_runtime.processors.api import StreamPartitioner
+from streams_runtime.processors.api import FixedKeyProcessor, StreamPartitioner
 from streams_runtime.processors.context import NodeSupplier
+from streams_runtime.processors.topology import check_supplier
 from streams_runtime.serdes import Serde
 
 
@@ -74,6 +75,21 @@ def processed(
     node_name = naming.processor("KSTREAM-PROCESSOR-") if name is None else checked_name(name)
     node = ProcessorGraphNode(node_name, supplier, connected_stores=tuple(stores), changes_key=True, changes_value=True)
     return replace(stream.then(node), key_serde=None, value_serde=None, repartition_required=True)
+
+
+def values_processed(
+    stream: Stage[K, Any], supplier: NodeSupplier, stores: Sequence[str], name: str | None
+) -> Stage[K, Any]:
+    """Adds a `FixedKeyProcessor` of the user.
+
+    Differs from Kafka: `optimize` never moves a repartition topic above the processor, because the topic has the serde
+    of the processor's result. Kafka moves the topic, as `processed` describes.
+    """
+    naming = stream.graph.naming
+    node_name = naming.processor("KSTREAM-PROCESSVALUES-") if name is None else checked_name(name)
+    check_supplier(node_name, supplier, FixedKeyProcessor)
+    node = ProcessorGraphNode(node_name, supplier, connected_stores=tuple(stores), changes_value=True)
+    return replace(stream.then(node), value_serde=None)
 
 
 def merged(stream: Stage[K, V], other: Stage[K, V], name: str | None) -> Stage[K, V]:

@@ -9,21 +9,27 @@ the argument `with_key` of the join is True, the arguments of the joiner are (ke
 must not change the key.
 Source: `KStream`, `BranchedKStream`, `KGroupedStream`, `TimeWindowedKStream`, `KTable`, `KGroupedTable`.
 Differs from Kafka: this DSL does not have joins of two streams, outer joins, foreign-key joins, global tables,
-`cogroup`, `suppress`, `processValues`, `transformValues`, session windows, sliding windows and
-`EmitStrategy.onWindowClose`. The method `to` cannot choose a topic for each record. The method `branch` cannot apply a
-function to the branch's stream.
+`cogroup`, `suppress`, session windows, sliding windows and `EmitStrategy.onWindowClose`. The method `to` cannot choose
+a topic for each record. The method `branch` cannot apply a function to the branch's stream.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar, overload
 
 from assignor.errors import TopologyError
 from streams_runtime.common.record_columns import RecordColumns
 from streams_runtime.common.records import K2, V2, K, V
-from streams_runtime.dsl import joins, stream_aggregates, stream_operations, table_aggregates, table_operations
+from streams_runtime.dsl import (
+    joins,
+    stream_aggregates,
+    stream_operations,
+    table_aggregates,
+    table_operations,
+    transform_values,
+)
 from streams_runtime.dsl import stream_processors as processors
 from streams_runtime.dsl.groupings import StreamGrouping, TableGrouping
 from streams_runtime.dsl.materialized import Materialized, StoreArgument, checked_settings
@@ -32,7 +38,7 @@ from streams_runtime.dsl.stream_processors import StreamOperator
 from streams_runtime.dsl.streams_graph import Stage, TableStage
 from streams_runtime.dsl.table_aggregates import TableAggregation
 from streams_runtime.dsl.windows import TimeWindows
-from streams_runtime.processors.api import Processor, StreamPartitioner
+from streams_runtime.processors.api import FixedKeyProcessor, Processor, StreamPartitioner, ValueTransformer
 from streams_runtime.processors.context import Receiver
 from streams_runtime.processors.topology import check_functions, checked_topics
 from streams_runtime.serdes import Serde
@@ -183,6 +189,14 @@ class KStream(Generic[K, V]):
         The processor may forward records with new keys, so a grouping or join of the result repartitions the records.
         """
         return KStream(stream_operations.processed(self._stage, supplier, stores, name))
+
+    def process_values(
+        self, supplier: Callable[[], FixedKeyProcessor[K, V]], *, stores: Sequence[str] = (), name: str | None = None
+    ) -> KStream[K, Any]:
+        """Calls a processor of the user with each record. The processor does not change keys, so a grouping or join of
+        the result needs no repartition topic. `stores`: as in `process`.
+        """
+        return KStream(stream_operations.values_processed(self._stage, supplier, stores, name))
 
     def to(
         self,
@@ -474,11 +488,36 @@ class KTable(Generic[K, V]):
         result = table_operations.ResultingTable(key_serde, value_serde, store)
         return KTable(table_operations.with_new_values(self._stage, mapper, result, name))
 
-    def to_stream(self, *, name: str | None = None) -> KStream[K, V]:
-        """Makes a stream with a record for every change of the table. The record for a removed key has the value
-        None.
+    def transform_values(
+        self,
+        supplier: Callable[[], ValueTransformer[K, V, V2]],
+        *,
+        stores: Sequence[str] = (),
+        key_serde: Serde[K] | None = None,
+        value_serde: Serde[V2] | None = None,
+        store: StoreArgument = None,
+        name: str | None = None,
+    ) -> KTable[K, V2]:
+        """Gives each entry a new value, by a transformer of the user. The transformer is also called for a removed key.
+        `stores`: the names of the stores that the transformer uses.
+
+        If the table has no store, each node that reads the table has its own transformer, and this transformer can use
+        only the stores of that node.
         """
-        return KStream(table_operations.as_stream(self._stage, name))
+        check_functions("KTable.transform_values", supplier=supplier)
+        result = table_operations.ResultingTable(key_serde, value_serde, store)
+        return KTable(transform_values.transformed(self._stage, supplier, stores, result, name))
+
+    @overload
+    def to_stream(self, selector: None = None, *, name: str | None = None) -> KStream[K, V]: ...
+    @overload
+    def to_stream(self, selector: Callable[[K, V], K2], *, name: str | None = None) -> KStream[K2, V]: ...
+    def to_stream(self, selector: Callable[[K, V], Any] | None = None, *, name: str | None = None) -> KStream[Any, V]:
+        """Makes a stream with a record for every change of the table. The record for a removed key has the value
+        None. `selector`: gives each record a new key; None to keep the key.
+        """
+        stream = KStream(table_operations.as_stream(self._stage, name))
+        return stream if selector is None else stream.select_key(selector)
 
     def group_by(
         self,

@@ -13,7 +13,7 @@ source that was removed.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Generic
 
@@ -178,10 +178,17 @@ class Stage(Generic[K, V]):
         return replace(self, node=node, sources=(node.name,), repartition_required=False)
 
     def make_table(
-        self, name: str, operator: TableOperator, key_serde: Serde[K2] | None, value_serde: Serde[V2] | None
+        self,
+        name: str,
+        operator: TableOperator,
+        key_serde: Serde[K2] | None,
+        value_serde: Serde[V2] | None,
+        stores: Sequence[str] = (),
     ) -> TableStage[K2, V2]:
-        """Adds a node that makes a table. Returns the stage of the table."""
-        node = TableNode(name, operator)
+        """Adds a node that makes a table. `stores`: the names of the user's stores that the node reads and changes.
+        Returns the stage of the table.
+        """
+        node = TableNode(name, operator, connected_stores=tuple(stores))
         self.graph.add(node, [self.node])
         return TableStage(self.graph, node, self.sources, key_serde, value_serde, operator=operator)
 

@@ -198,11 +198,17 @@ class DerivedTableOperator(TableOperator):
         key in the parent.
         """
 
+    def deriver(self, context: NodeContext) -> Callable[[Any, Any], Any]:
+        """Returns the function (key, value in the parent) that `connect` calls for each change. An operator with state
+        overrides this method, and makes the state of the task here.
+        """
+        return self.derived
+
     def connect(self, child: Receiver, context: NodeContext) -> Receiver:
-        derived, wants_old = self.derived, self.sends_old_values
+        derived, wants_old = self.deriver(context), self.sends_old_values
         skips_absent = wants_old and self.skips_absent
         if self.store is not None:
-            return self._with_store(skips_absent, child, context)
+            return self._with_store(derived, skips_absent, child, context)
 
         def derived_table(key: Any, change: Any, timestamp_ms: int, headers: Headers) -> None:
             new = derived(key, change[0])
@@ -212,11 +218,13 @@ class DerivedTableOperator(TableOperator):
 
         return derived_table
 
-    def _with_store(self, skips_absent: bool, child: Receiver, context: NodeContext) -> Receiver:
+    def _with_store(
+        self, derived: Callable[[Any, Any], Any], skips_absent: bool, child: Receiver, context: NodeContext
+    ) -> Receiver:
         """Returns the receiver for a table with a store. The receiver reads the old value of each change from the
         store.
         """
-        derived, wants_old = self.derived, self.sends_old_values
+        wants_old = self.sends_old_values
         entries, forwards_on_flush = self.opened(child, context)
         stored_key_of, get, put, read, write, _, _ = entries  # these functions are described in `EntryAccess`
         current = context.current

@@ -1,6 +1,7 @@
-"""The processor API: the base class of processors, their context, and the types of functions that users write.
+"""The processor API: the base classes of processors, their context, and the types of functions that users write.
 
-Source: `Processor`, `ProcessorContext`, `PunctuationType`, `Cancellable`, `Punctuator` of the processor API (KIP-478).
+Source: `Processor`, `FixedKeyProcessor`, `ProcessingContext`, `ProcessorContext`, `PunctuationType`, `Cancellable`,
+`Punctuator` of the processor API (KIP-478, KIP-820), and `ValueTransformerWithKey`.
 """
 
 from collections.abc import Callable
@@ -13,6 +14,7 @@ from streams_runtime.common.records import Headers, Record, RecordMetadata
 
 KIn = TypeVar("KIn")
 VIn = TypeVar("VIn")
+VOut = TypeVar("VOut", covariant=True)
 
 
 class PunctuationType(StrEnum):
@@ -35,12 +37,8 @@ class Cancellable(Protocol):
         """Stops the punctuation. `cancel` may be called inside the callback, and more than once."""
 
 
-class ProcessorContext(Protocol):
-    """The context of one processor of a task.
-
-    The processor may use its context in `init`, `process`, `process_batch`, punctuators and `close`, on the task's
-    thread.
-    """
+class ProcessingContext(Protocol):
+    """The context of one processor or transformer of a task, without the methods that forward records."""
 
     @property
     def application_id(self) -> str: ...
@@ -54,6 +52,10 @@ class ProcessorContext(Protocol):
 
         Differs from Kafka: in Kafka, a punctuator can get metadata without a topic, with partition -1 and offset -1.
         """
+
+    @property
+    def timestamp_ms(self) -> int:
+        """The timestamp of the record that the node processes; -1 if there is no record."""
 
     @property
     def headers(self) -> Headers: ...
@@ -70,15 +72,6 @@ class ProcessorContext(Protocol):
         store.
         """
 
-    def forward(self, record: Record[Any, Any], child: str | None = None) -> None:
-        """Passes a record to the children. `child`: the name of the only child that gets the record; None for all
-        children. If a node below raises an error, the handler of processing errors is called. If the task can continue
-        after this call, `forward` returns normally. If the task cannot continue, `forward` raises the error.
-        """
-
-    def forward_batch(self, columns: RecordColumns[Any, Any], child: str | None = None) -> None:
-        """Forwards each row as a record. The records have the order of the rows."""
-
     def schedule(
         self, interval_ms: int, type: PunctuationType, callback: Punctuator, *, start_time_ms: int | None = None
     ) -> Cancellable:
@@ -90,6 +83,23 @@ class ProcessorContext(Protocol):
 
     def commit(self) -> None:
         """Makes the task commit at the end of the thread's present pass."""
+
+
+class ProcessorContext(ProcessingContext, Protocol):
+    """The context of one processor of a task.
+
+    The processor may use its context in `init`, `process`, `process_batch`, punctuators and `close`, on the task's
+    thread.
+    """
+
+    def forward(self, record: Record[Any, Any], child: str | None = None) -> None:
+        """Passes a record to the children. `child`: the name of the only child that gets the record; None for all
+        children. If a node below raises an error, the handler of processing errors is called. If the task can continue
+        after this call, `forward` returns normally. If the task cannot continue, `forward` raises the error.
+        """
+
+    def forward_batch(self, columns: RecordColumns[Any, Any], child: str | None = None) -> None:
+        """Forwards each row as a record. The records have the order of the rows."""
 
 
 class Processor(Generic[KIn, VIn]):
@@ -127,6 +137,36 @@ class Processor(Generic[KIn, VIn]):
         """Releases the processor's resources. The task calls `close` each time it stops running, before its stores are
         closed.
         """
+
+
+class FixedKeyProcessor(Processor[KIn, VIn]):
+    """Base class of a user's processor that does not change keys. A subclass has `process`, and no `process_batch`.
+
+    In `process`, the processor may only forward records with the key of the record that it processes. Otherwise
+    `forward` raises StreamsRuntimeError. A punctuator may only forward records with a key that `process` got in the
+    same task.
+    """
+
+
+class ValueTransformer(Generic[KIn, VIn, VOut]):
+    """Base class of a user's transformer, which gives each entry of a table a new value. A transformer may have state.
+
+    Source: `ValueTransformerWithKey`.
+    """
+
+    def init(self, context: ProcessingContext) -> None:
+        """Prepares the transformer. The task calls `init` each time it begins to run, when its state is restored. The
+        transformer cannot forward records.
+        """
+
+    def transform(self, key: KIn, value: VIn | None) -> VOut | None:
+        """Returns the new value of the key. `value`: None if the key is not in the table. The transformer must not
+        change the key.
+        """
+        raise TypeError(f"{type(self).__name__} has no `transform`: write one, it is called for every change of a key")
+
+    def close(self) -> None:
+        """Releases the transformer's resources. The task calls `close` each time it stops running."""
 
 
 TimestampExtractor = Callable[[Record[Any, Any], int], int]

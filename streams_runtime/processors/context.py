@@ -16,6 +16,7 @@ are not initialised yet.
 import logging
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from types import CodeType, FunctionType
 from typing import Any
 
@@ -110,7 +111,16 @@ class NodeContext:
     highest timestamp that an operator with windows has received; the suspension of the task does not reset it.
     """
 
-    __slots__ = ("_children", "_forward", "_runtime", "connected_stores", "current", "name", "stream_time_ms")
+    __slots__ = (
+        "_children",
+        "_closing",
+        "_forward",
+        "_runtime",
+        "connected_stores",
+        "current",
+        "name",
+        "stream_time_ms",
+    )
 
     def __init__(self, name: str, connected_stores: frozenset[str], current: CurrentNode) -> None:
         self.name = name
@@ -120,6 +130,7 @@ class NodeContext:
         self._runtime: TaskRuntime | None = None
         self._children: Children = ()
         self._forward: dict[str | None, Receiver] = {}
+        self._closing = ExitStack()
 
     def open(self, runtime: TaskRuntime) -> None:
         self._runtime = runtime
@@ -131,11 +142,30 @@ class NodeContext:
         self._forward[None] = self.guarded(self.all_children())
 
     def close(self) -> None:
-        self._runtime = None
-        self._children = ()
-        self._forward = {}
+        """Calls the functions of `call_on_close`, the last function first, and closes the context even after errors."""
+        try:
+            self._closing.close()
+        finally:
+            self._runtime = None
+            self._children = ()
+            self._forward = {}
 
     # --- for operators
+
+    def call_on_close(self, function: Callable[[], object]) -> None:
+        """Makes `close` call the function, once."""
+        self._closing.callback(function)
+
+    def for_transformer(self, *, reads_table: bool) -> "NodeContext":
+        """Returns a context for a transformer of the user, which cannot forward records. This context closes the
+        returned context. `reads_table`: True if the transformer is called when the node reads a table. Such a
+        transformer has no input record.
+        """
+        kind = TableReadContext if reads_table else NodeContext
+        context = kind(self.name, self.connected_stores, self.current)
+        context.open(self._task("init"))
+        self.call_on_close(context.close)
+        return context
 
     def all_children(self) -> Receiver:
         """Returns a receiver that passes a record to all children, in order. If one of several children raises an
@@ -232,6 +262,10 @@ class NodeContext:
     @property
     def record_metadata(self) -> RecordMetadata | None:
         return self._task("record_metadata").record_metadata
+
+    @property
+    def timestamp_ms(self) -> int:
+        return self.current.timestamp_ms
 
     @property
     def headers(self) -> Headers:
@@ -351,6 +385,8 @@ class NodeContext:
             raise self._error(f": the type of a punctuation is {kinds}, not {given!r}") from None
 
     def _no_child(self, name: str | None) -> StreamsRuntimeError:
+        if name is None:  # only a context of `for_transformer` has no receiver for all children
+            return self._error(" is a transformer and cannot forward records")
         children = ", ".join(dict(self._children)) or "none"
         return self._error(f" cannot forward to {name}, which is not its child (children: {children})")
 
@@ -377,6 +413,47 @@ class NodeContext:
 
     def _error(self, problem: str) -> StreamsRuntimeError:
         return StreamsRuntimeError(f"processor {self.name}{problem}", self._task("forward").task_id)
+
+
+class TableReadContext(NodeContext):
+    """The context of a transformer that is called when a node reads a table. The value that the node reads is not the
+    input record, so the context has no metadata and no headers. Source: `KTableTransformValuesGetter`.
+    """
+
+    __slots__ = ()
+
+    @property
+    def record_metadata(self) -> RecordMetadata | None:
+        return None
+
+    @property
+    def headers(self) -> Headers:
+        return ()
+
+
+class FixedKeyContext(NodeContext):
+    """The context of a `FixedKeyProcessor`. `keys`: the key of the record that the processor processes; empty outside
+    of `process`.
+    """
+
+    __slots__ = ("keys",)
+
+    def __init__(self, name: str, connected_stores: frozenset[str], current: CurrentNode) -> None:
+        super().__init__(name, connected_stores, current)
+        self.keys: tuple[()] | tuple[Any] = ()
+
+    def forward(self, record: Record[Any, Any], child: str | None = None) -> None:
+        """See `NodeContext.forward`. Raises StreamsRuntimeError if the record has another key than the record that the
+        processor processes.
+        """
+        if record.__class__ is not Record:
+            record = self._as_record(record)
+        if self.keys and record.key is not self.keys[0] and record.key != self.keys[0]:
+            raise self._error(
+                f" is a FixedKeyProcessor and must not change the key {self.keys[0]!r} to {record.key!r}; use "
+                "`KStream.process` with a Processor"
+            )
+        super().forward(record, child)
 
 
 class Operator(ABC):

@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from assignor.topology.definition import Node, ProcessorNode, SinkNode, SourceNode, StoreDefinition, TopologyDefinition
 from assignor.topology.group_topology import ChangelogType, Subtopology, SubtopologyStore
 from streams_runtime.common.errors import StreamsRuntimeError
+from streams_runtime.processors.api import FixedKeyProcessor
 from streams_runtime.processors.batch_node import (
     BatchContext,
     BatchRunner,
@@ -21,8 +22,15 @@ from streams_runtime.processors.batch_node import (
     node_run,
     takes_batches,
 )
-from streams_runtime.processors.context import CurrentNode, NodeContext, Operator, Receiver
-from streams_runtime.processors.nodes import NodeRunner, OperatorRunner, ProcessorRunner, SinkRunner, SourceRunner
+from streams_runtime.processors.context import CurrentNode, FixedKeyContext, NodeContext, Operator, Receiver
+from streams_runtime.processors.nodes import (
+    FixedKeyRunner,
+    NodeRunner,
+    OperatorRunner,
+    ProcessorRunner,
+    SinkRunner,
+    SourceRunner,
+)
 from streams_runtime.processors.runtime import TaskRuntime
 from streams_runtime.processors.topology import SinkSettings, SourceSettings, Topology
 from streams_runtime.state_stores.builders import builder_for_topic, builder_without_caching
@@ -184,6 +192,8 @@ def _runner(node: Node, definition: TopologyDefinition, application_id: str, cur
             if not callable(supplier):
                 raise StreamsRuntimeError(f"Processor {name} has no supplier and cannot run")
             made = supplier()
+            if isinstance(made, FixedKeyProcessor):
+                return FixedKeyRunner(made, FixedKeyContext(name, connected, current))
             if takes_batches(made):
                 return BatchRunner(made, BatchContext(name, connected, current))
             return ProcessorRunner(made, NodeContext(name, connected, current))

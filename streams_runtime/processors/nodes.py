@@ -10,7 +10,14 @@ from typing import Any
 from streams_runtime.common.errors import StreamsRuntimeError
 from streams_runtime.common.records import Headers, Record
 from streams_runtime.processors.api import Processor
-from streams_runtime.processors.context import Children, CurrentNode, NodeContext, Operator, Receiver
+from streams_runtime.processors.context import (
+    Children,
+    CurrentNode,
+    FixedKeyContext,
+    NodeContext,
+    Operator,
+    Receiver,
+)
 from streams_runtime.processors.runtime import TaskRuntime
 from streams_runtime.processors.topology import SinkSettings, SourceSettings
 
@@ -111,6 +118,26 @@ class ProcessorRunner(NodeRunner):
         finally:
             self._context.current.clear()
             super().close()
+
+
+class FixedKeyRunner(ProcessorRunner):
+    """A user's `FixedKeyProcessor`."""
+
+    def __init__(self, processor: Processor[Any, Any], context: FixedKeyContext) -> None:
+        super().__init__(processor, context)
+        self._fixed_key_context = context
+
+    def connect(self, children: Children) -> Receiver:
+        process, context = super().connect(children), self._fixed_key_context
+
+        def fixed_key_processor(key: Any, value: Any, timestamp_ms: int, headers: Headers) -> None:
+            context.keys = (key,)
+            try:
+                process(key, value, timestamp_ms, headers)
+            finally:
+                context.keys = ()
+
+        return fixed_key_processor
 
 
 class SinkRunner(NodeRunner):

@@ -20,7 +20,7 @@ from assignor.topology.builder import TopologyBuilder
 from assignor.topology.definition import SinkNode, TopologyDefinition
 from assignor.topology.group_topology import GroupTopology
 from streams_runtime.logs.base import OffsetReset
-from streams_runtime.processors.api import StreamPartitioner, TimestampExtractor
+from streams_runtime.processors.api import FixedKeyProcessor, StreamPartitioner, TimestampExtractor
 from streams_runtime.processors.context import NodeSupplier, Operator
 from streams_runtime.serdes import BYTES, NestedSerde, Serde, serde_fault
 from streams_runtime.serdes.defaults import DefaultSerdes
@@ -93,7 +93,7 @@ class Topology:
         `supplier`: a class or function that returns a new processor for each call; it is called without arguments.
         `stores`: the names of the stores that the processor uses. The caller has to add these stores before this call.
         """
-        _check_supplier(name, supplier)
+        check_supplier(name, supplier)
         self.builder.add_processor(name, parents, stores=_names(stores), supplier=supplier)
         return self
 
@@ -267,8 +267,9 @@ def _offset_reset(source: str, value: OffsetReset | str | None) -> OffsetReset |
         ) from None
 
 
-def _check_supplier(name: str, supplier: object) -> None:
+def check_supplier(name: str, supplier: object, kind: type | None = None) -> None:
     """Raises TopologyError if the supplier returns the same processor twice, because tasks would share its state.
+    `kind`: the class that the processor must have; None for any class.
 
     Source: `ApiUtils.checkSupplier`.
     """
@@ -291,6 +292,13 @@ def _check_supplier(name: str, supplier: object) -> None:
             f"The supplier of Processor {name} gives the same object twice; "
             "it must make a new processor each time it is called."
         )
+    if isinstance(first, FixedKeyProcessor) and hasattr(first, "process_batch"):
+        raise _invalid(
+            f"The supplier of Processor {name} gives a FixedKeyProcessor with `process_batch`; give it `process` only, "
+            "or use `KStream.map_values_batches`."
+        )
+    if kind is not None and not isinstance(first, kind):
+        raise _invalid(f"Processor {name} must be a {kind.__name__}, and its supplier gives a {type(first).__name__}.")
     wanted = ("init", "process_batch" if hasattr(first, "process_batch") else "process", "close")
     if not all(callable(getattr(first, method, None)) for method in wanted):
         raise _invalid(

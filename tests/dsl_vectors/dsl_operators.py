@@ -279,9 +279,8 @@ def map_table_values(maker: DslMaker, operator: Operator, table: KTable[Any, Any
 
 @on(KTable, "toStream")
 def to_stream(_maker: DslMaker, operator: Operator, table: KTable[Any, Any]) -> Any:
-    if "f" in operator:
-        raise NotKnown("toStream(KeyValueMapper)")
-    return table.to_stream(name=operator.name)
+    selector = KEYS.get(operator["f"]) if "f" in operator else None
+    return table.to_stream(selector, name=operator.name)
 
 
 @on(KTable, "groupBy")

@@ -86,6 +86,20 @@ _REFUSALS = (
         ),
         ("build", "InputError", r"'(?P<name>.*)' cannot be the name of a store: .*"),
     ),
+    _Refusal(
+        (
+            "start",
+            _STREAMS_EXCEPTION,
+            r"failed to initialize processor (?P<node>[^:]+): "
+            r"Processor \S+ has no access to StateStore (?P<store>\S+) as .*",
+        ),
+        (
+            "start",
+            "StreamsRuntimeError",
+            r"task \S+ failed to initialize processor (?P<node>[^:]+): "
+            r".* has no access to state store (?P<store>\S+) .*",
+        ),
+    ),
 )
 
 
@@ -198,7 +212,7 @@ def _agree(kafka: Error, here: Error, run: Run) -> bool:
 
 def _refusals_agree(kafka: Error, here: Error) -> bool:
     if "rootClass" in kafka:
-        return False
+        kafka = kafka | {"message": f"{kafka['message']}: {kafka['rootMessage']}"}
     same_place = kafka["at"] == here["at"]
     if same_place and _CLASSES.get(kafka["class"]) == here["class"] and kafka["message"] == here["message"]:
         return True

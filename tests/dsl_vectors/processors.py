@@ -4,9 +4,17 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any
 
-from streams_runtime import Cancellable, Processor, ProcessorContext, PunctuationType, Record, ValueAndTimestamp
+from streams_runtime import (
+    Cancellable,
+    FixedKeyProcessor,
+    Processor,
+    ProcessorContext,
+    PunctuationType,
+    Record,
+    ValueAndTimestamp,
+)
 from tests.dsl_vectors.cases import Case
-from tests.dsl_vectors.functions import KEYS, fail_on, hash_of, num, text
+from tests.dsl_vectors.functions import KEYS, VALUES, fail_on, hash_of, num, text
 from tests.dsl_vectors.registry import Registry
 
 NO_METADATA = "none"
@@ -62,16 +70,24 @@ class CaseProcessor(Processor[Any, Any]):
         self.answer(record, "end", len(found))
 
 
+class FixedKeyCaseProcessor(CaseProcessor, FixedKeyProcessor[Any, Any]):
+    """Of `processValues`."""
+
+
 def processor_supplier(
-    written: list[Any], store_names: list[str], case: Case, without_metadata: str
-) -> Callable[[], CaseProcessor]:
+    written: list[Any],
+    store_names: list[str],
+    case: Case,
+    without_metadata: str,
+    kind: type[CaseProcessor] = CaseProcessor,
+) -> Callable[[], Any]:
     """Raises NotKnown for a processor or a key function that this project does not have."""
     PROCESSORS.get(written)
     if written[0] == "newKey":
         KEYS.get(written[1])
     types = {operator["store"]: operator["storeType"] for operator in case.operators if "store" in operator}
     has_timestamps = any(types.get(name, "").startswith("timestamped") for name in store_names)
-    return partial(CaseProcessor, written, store_names, has_timestamps, without_metadata)
+    return partial(kind, written, store_names, has_timestamps, without_metadata)
 
 
 # punctuations
@@ -106,6 +122,11 @@ PROCESSORS = Registry("processor")
 @PROCESSORS.named("identity")
 def hand_on(processor: CaseProcessor, record: AnyRecord) -> None:
     processor.context.forward(record)
+
+
+@PROCESSORS.named("value")
+def change_value(function: list[Any], processor: CaseProcessor, record: AnyRecord) -> None:
+    processor.context.forward(record._replace(value=VALUES.get(function)(record.key, record.value)))
 
 
 @PROCESSORS.named("drop")

@@ -23,6 +23,7 @@ from streams_runtime import (
     fail,
     log_and_continue,
 )
+from tests.dsl_vectors import value_operators  # noqa: F401  # registers its operators
 from tests.dsl_vectors.cases import Case, NotKnown
 from tests.dsl_vectors.dsl_operators import DslMaker
 from tests.dsl_vectors.initial_values import give_initial_values

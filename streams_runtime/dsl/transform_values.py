@@ -1,0 +1,84 @@
+"""Gives the entries of a table new values, by a transformer of the user that may have state.
+
+Each task has its own transformer. If the table has no store, each node that reads the table has one more transformer,
+and calls it for each value that the node reads. As in Kafka, this transformer is also called with None if the key is
+not in the table, and it can use only the stores of the node that reads. Source: `KTableTransformValues`.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from streams_runtime.common.records import V2, Headers, K
+from streams_runtime.dsl.materialized import StoreFactory, checked_settings
+from streams_runtime.dsl.streams_graph import TableStage
+from streams_runtime.dsl.table_operations import ResultingTable
+from streams_runtime.dsl.table_operators import DerivedTableOperator, Getter, Mapper, TableOperator
+from streams_runtime.processors.api import ValueTransformer
+from streams_runtime.processors.context import NodeContext, Receiver
+
+Supplier = Callable[[], ValueTransformer[Any, Any, Any]]
+
+
+class KTableTransformValues(DerivedTableOperator):
+    """The operator of a table with the keys of the parent and the values of a transformer."""
+
+    def __init__(self, parent: TableOperator, supplier: Supplier, store: StoreFactory | None) -> None:
+        super().__init__(parent, store)
+        self.supplier = supplier
+
+    def derived(self, key: Any, value: Any) -> Any:
+        raise AssertionError("the transformer belongs to a task: `deriver` makes it")
+
+    def deriver(self, context: NodeContext) -> Mapper:
+        return self._transformer(context, reads_table=False)
+
+    def connect(self, child: Receiver, context: NodeContext) -> Receiver:
+        derived_table, current = super().connect(child, context), context.current
+
+        def transform_values(key: Any, change: Any, timestamp_ms: int, headers: Headers) -> None:
+            current.timestamp_ms, current.headers = timestamp_ms, headers  # the transformer may change its store
+            derived_table(key, change, timestamp_ms, headers)
+
+        return transform_values
+
+    def getter(self, context: NodeContext, *, flushed: bool = False) -> Getter:
+        if self.store is not None:
+            return super().getter(context, flushed=flushed)
+        get_parent, current = self.parent.getter(context, flushed=flushed), context.current
+        transform = self._transformer(context, reads_table=True)
+
+        def get(key: Any) -> tuple[int, Any] | None:
+            timestamp_ms, parent_value = get_parent(key) or (-1, None)
+            before = current.timestamp_ms, current.headers
+            current.timestamp_ms, current.headers = timestamp_ms, ()
+            try:
+                value = transform(key, parent_value)
+            finally:
+                current.timestamp_ms, current.headers = before
+            return None if value is None else (timestamp_ms, value)
+
+        return get
+
+    def _transformer(self, context: NodeContext, *, reads_table: bool) -> Mapper:
+        """Makes a transformer for the node of the context. Returns its method `transform`."""
+        transformer = self.supplier()
+        transformer.init(context.for_transformer(reads_table=reads_table))
+        context.call_on_close(transformer.close)
+        return transformer.transform
+
+
+def transformed(
+    table: TableStage[K, Any],
+    supplier: Supplier,
+    stores: Sequence[str],
+    result: ResultingTable[K, V2],
+    name: str | None,
+) -> TableStage[K, V2]:
+    """Adds a table with the values of a transformer. As in Kafka, the table has a store only if the user has named the
+    store, and an unnamed store does not use up a number of the counter of generated names.
+    """
+    settings, inherited = checked_settings(result.store), result.inheriting(table)
+    keys, values = inherited.key_serde, inherited.value_serde
+    store = None if settings.name is None else StoreFactory(settings.name, keys, values, settings)
+    node_name = table.graph.naming.name_or_generated(name, "KTABLE-TRANSFORMVALUES-")
+    return table.make_table(node_name, KTableTransformValues(table.operator, supplier, store), keys, values, stores)
