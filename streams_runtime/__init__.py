@@ -91,6 +91,9 @@ if TYPE_CHECKING:
     from streams_runtime.processors.api import Processor as Processor
     from streams_runtime.processors.api import ProcessorContext as ProcessorContext
     from streams_runtime.processors.api import PunctuationType as PunctuationType
+    from streams_runtime.processors.api import StreamPartitioner as StreamPartitioner
+    from streams_runtime.processors.api import TimestampExtractor as TimestampExtractor
+    from streams_runtime.processors.api import TopicNameExtractor as TopicNameExtractor
     from streams_runtime.processors.api import ValueTransformer as ValueTransformer
     from streams_runtime.processors.batch_node import NodeRun as NodeRun
     from streams_runtime.processors.batch_node import RunsHow as RunsHow

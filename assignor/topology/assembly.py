@@ -34,7 +34,9 @@ def _subtopology(
 ) -> Subtopology:
     walk = hash_set_order(nodes, string_hash)
     short_sources = [topic for name in walk for topic in definition.source_topics(name)]
-    sinks = [node.topic for node in map(definition.nodes.__getitem__, walk) if isinstance(node, SinkNode)]
+    sinks = [
+        node.topic for node in map(definition.nodes.__getitem__, walk) if isinstance(node, SinkNode) and node.topic
+    ]
 
     def full(topic: str) -> str:
         return definition.full_topic(topic, application_id)

@@ -77,7 +77,9 @@ class TopologyBuilder:
     def add_sink(
         self, name: str, topic: str, parents: str | Sequence[str], *, supplier: object = None
     ) -> TopologyBuilder:
-        """Adds a node that writes the records of its parents to `topic`."""
+        """Adds a node that writes the records of its parents to `topic`. If `topic` is empty, the node chooses a topic
+        for each record.
+        """
         self._check_new_node(name)
         self._nodes[name] = SinkNode(name, self._checked_parents(name, parents), topic, supplier)
         return self

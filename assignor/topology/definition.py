@@ -38,7 +38,9 @@ class ProcessorNode:
 
 @dataclass(frozen=True, slots=True)
 class SinkNode:
-    """A node that writes records to one topic."""
+    """A node that writes records. `topic`: the topic to which it writes; empty if it chooses a topic for each
+    record.
+    """
 
     name: str
     parents: tuple[str, ...]

@@ -103,8 +103,12 @@ def _describe_node(each: _Described) -> str:
                 f"Processor: {name} (stores: {_set(hash_set_order(stores, string_hash))})\n"
                 f"      --> {_names(each.successors)}\n      <-- {_names(each.predecessors)}"
             )
-        case SinkNode(name, _, topic):
-            return f"Sink: {name} (topic: {topic})\n      <-- {_names(each.predecessors)}"
+        case SinkNode(name, _, topic, supplier):
+            extractor = getattr(supplier, "topic_extractor", None)
+            written = (
+                f"topic: {topic}" if topic else f"extractor class: {getattr(extractor, '__qualname__', extractor)}"
+            )
+            return f"Sink: {name} ({written})\n      <-- {_names(each.predecessors)}"
 
 
 def _describe_global_store(group_id: int, store: GlobalStore) -> str:

@@ -96,16 +96,9 @@ def topology_from_description(
 
 def _as_led(topology: GroupTopology) -> GroupTopology:
     """Returns the topology that Kafka's leader would use. Leaves out subtopologies without source topics, because they
-    have no tasks. Also leaves out the topics of sinks that choose a topic for each record.
+    have no tasks.
     """
-    return replace(
-        topology,
-        subtopologies=tuple(
-            replace(each, sink_topics=tuple(topic for topic in each.sink_topics if topic))
-            for each in topology.subtopologies
-            if each.source_topics
-        ),
-    )
+    return replace(topology, subtopologies=tuple(each for each in topology.subtopologies if each.source_topics))
 
 
 def _check_order_of_changelogs(

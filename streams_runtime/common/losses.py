@@ -51,6 +51,8 @@ class DropReason(StrEnum):
     DESERIALIZATION_ERROR = "deserialization-error"
     PROCESSING_ERROR = "processing-error"
     DEAD_LETTER = "dead-letter"
+    NO_PARTITION = "no-partition"
+    """The partitioner of a sink chose no partition for the record."""
 
 
 _REASON_TEXTS = {
@@ -62,6 +64,7 @@ _REASON_TEXTS = {
     DropReason.DESERIALIZATION_ERROR: "cannot be read",
     DropReason.PROCESSING_ERROR: "failed in a processor",
     DropReason.DEAD_LETTER: "sent to the dead-letter topic",
+    DropReason.NO_PARTITION: "its partitioner chose no partition",
 }
 
 

@@ -15,7 +15,7 @@ from typing import Any
 from streams_runtime.dsl.joins import KTableKTableJoin
 from streams_runtime.dsl.table_operators import TableOperator
 from streams_runtime.logs.base import OffsetReset
-from streams_runtime.processors.api import StreamPartitioner, TimestampExtractor
+from streams_runtime.processors.api import StreamPartitioner, TimestampExtractor, TopicNameExtractor
 from streams_runtime.processors.context import NodeSupplier
 from streams_runtime.processors.topology import Topology
 from streams_runtime.serdes import Serde
@@ -110,7 +110,7 @@ class StateStoreNode(GraphNode):
 
 @dataclass(eq=False, repr=False)
 class StreamSinkNode(GraphNode):
-    topic: str
+    topic: str | TopicNameExtractor
     key_serde: Serde[Any] | None
     value_serde: Serde[Any] | None
     partitioner: StreamPartitioner | None

@@ -19,7 +19,7 @@ from streams_runtime.dsl.stream_processors import StreamOperator, branching, pas
 from streams_runtime.dsl.streams_graph import Stage, TableStage
 from streams_runtime.dsl.table_operators import KTableSource
 from streams_runtime.dsl.windows import TimeWindowedSerde, WindowedStreamPartitioner
-from streams_runtime.processors.api import FixedKeyProcessor, StreamPartitioner
+from streams_runtime.processors.api import FixedKeyProcessor, StreamPartitioner, TopicNameExtractor
 from streams_runtime.processors.context import NodeSupplier
 from streams_runtime.processors.topology import check_supplier
 from streams_runtime.serdes import Serde
@@ -101,9 +101,11 @@ def merged(stream: Stage[K, V], other: Stage[K, V], name: str | None) -> Stage[K
     return Stage(stream.graph, node, sources, None, None, repartition_required=required)
 
 
-def add_sink(stream: Stage[Any, Any], topic: str, partitioner: StreamPartitioner | None, name: str | None) -> None:
-    """Adds a sink that writes the stream to a topic. If no partitioner is given, the partition of a windowed key is
-    chosen by the key without its window.
+def add_sink(
+    stream: Stage[Any, Any], topic: str | TopicNameExtractor, partitioner: StreamPartitioner | None, name: str | None
+) -> None:
+    """Adds a sink that writes the stream to a topic, or to the topics that a function chooses. If no partitioner is
+    given, the partition of a windowed key is chosen by the key without its window.
     """
     keys = stream.key_serde
     if partitioner is None and isinstance(keys, TimeWindowedSerde):

@@ -9,8 +9,7 @@ the argument `with_key` of the join is True, the arguments of the joiner are (ke
 must not change the key.
 Source: `KStream`, `BranchedKStream`, `KGroupedStream`, `TimeWindowedKStream`, `KTable`, `KGroupedTable`.
 Differs from Kafka: this DSL does not have joins of two streams, outer joins, foreign-key joins, global tables,
-`cogroup`, `suppress`, session windows, sliding windows and `EmitStrategy.onWindowClose`. The method `to` cannot choose
-a topic for each record. The method `branch` cannot apply a function to the branch's stream.
+`cogroup`, `suppress`, session windows, sliding windows and `EmitStrategy.onWindowClose`.
 """
 
 from __future__ import annotations
@@ -38,7 +37,13 @@ from streams_runtime.dsl.stream_processors import StreamOperator
 from streams_runtime.dsl.streams_graph import Stage, TableStage
 from streams_runtime.dsl.table_aggregates import TableAggregation
 from streams_runtime.dsl.windows import TimeWindows
-from streams_runtime.processors.api import FixedKeyProcessor, Processor, StreamPartitioner, ValueTransformer
+from streams_runtime.processors.api import (
+    FixedKeyProcessor,
+    Processor,
+    StreamPartitioner,
+    TopicNameExtractor,
+    ValueTransformer,
+)
 from streams_runtime.processors.context import Receiver
 from streams_runtime.processors.topology import check_functions, checked_topics
 from streams_runtime.serdes import Serde
@@ -200,17 +205,18 @@ class KStream(Generic[K, V]):
 
     def to(
         self,
-        topic: str,
+        topic: str | TopicNameExtractor,
         *,
         key_serde: Serde[K] | None = None,
         value_serde: Serde[V] | None = None,
         partitioner: StreamPartitioner | None = None,
         name: str | None = None,
     ) -> None:
-        """Writes the records to a topic, which must exist. The partition of a windowed key is chosen by the key without
-        its window.
+        """Writes the records to a topic, which must exist. `topic`: the name of the topic, or a function that chooses
+        the topic of each record. The partition of a windowed key is chosen by the key without its window.
         """
-        checked_topics("KStream.to", (topic,))
+        if not callable(topic):
+            checked_topics("KStream.to", (topic,))
         stream_operations.add_sink(self._stage.with_serdes(key_serde, value_serde), topic, partitioner, name)
 
     def repartition(
@@ -309,6 +315,10 @@ class KStream(Generic[K, V]):
         return KStream(joined)
 
 
+BranchFunction = Callable[[KStream[K, V]], KStream[Any, Any] | None]
+"""The type of a function that continues the stream of a branch. Source: `Branched.withFunction`, `withConsumer`."""
+
+
 class BranchedKStream(Generic[K, V]):
     """A stream that is split. A record goes to the first branch whose predicate accepts the record. The predicates are
     checked in the order of the calls of `branch`.
@@ -318,30 +328,50 @@ class BranchedKStream(Generic[K, V]):
 
     def __init__(self, branches: stream_operations.Branches[K, V]) -> None:
         self._branches = branches
-        self._streams: dict[str, KStream[K, V]] = {}
+        self._streams: dict[str, KStream[Any, Any]] = {}
 
-    def branch(self, predicate: Callable[[K, V], bool], *, name: str | None = None) -> BranchedKStream[K, V]:
-        """Adds a branch. `name`: the name of the branch; None to use the branch's number, counted from 1."""
+    def branch(
+        self,
+        predicate: Callable[[K, V], bool],
+        *,
+        function: BranchFunction[K, V] | None = None,
+        name: str | None = None,
+    ) -> BranchedKStream[K, V]:
+        """Adds a branch. `name`: the name of the branch; None to use the branch's number, counted from 1. `function`:
+        is called at once with the branch's stream. If the function returns a stream, this stream takes the place of the
+        branch's stream in the result of `default_branch` and `no_default_branch`. If it returns None, the result does
+        not contain the branch.
+        """
         check_functions("BranchedKStream.branch", predicate=predicate)
-        self._add(predicate, name)
+        self._add(predicate, name, function)
         return self
 
-    def default_branch(self, *, name: str | None = None) -> dict[str, KStream[K, V]]:
+    def default_branch(
+        self, *, function: BranchFunction[K, V] | None = None, name: str | None = None
+    ) -> dict[str, KStream[Any, Any]]:
         """Adds a branch for the records that no predicate accepts. `name`: the name of the branch; None to name it 0.
-        Returns the streams of all branches, by the name of the branch's node.
+        `function`: as in `branch`. Returns the streams of all branches, by the name of the branch's node.
         """
-        self._add(None, "0" if name is None else name)
+        self._add(None, "0" if name is None else name, function)
         return dict(self._streams)
 
-    def no_default_branch(self) -> dict[str, KStream[K, V]]:
+    def no_default_branch(self) -> dict[str, KStream[Any, Any]]:
         """Leaves out the records that no predicate accepts. Returns the streams of all branches, by the name of
         the branch's node.
         """
         return dict(self._streams)
 
-    def _add(self, predicate: Callable[[K, V], bool] | None, suffix: str | None) -> None:
+    def _add(
+        self, predicate: Callable[[K, V], bool] | None, suffix: str | None, function: BranchFunction[K, V] | None
+    ) -> None:
+        if function is not None:
+            check_functions("BranchedKStream.branch", function=function)
         stage = self._branches.add(predicate, suffix)
-        self._streams[stage.name] = KStream(stage)
+        stream: KStream[Any, Any] | None = KStream(stage)
+        if function is not None:
+            stream = function(KStream(stage))
+        if stream is not None:
+            self._streams[stage.name] = stream
 
 
 class _GroupedRecords(Generic[K, V, KT]):

@@ -97,7 +97,7 @@ class TaskCreator:
         """
         application, configs, losses = self.application, self.application.configs, self.losses(task)
         logged = {s: p for s, p in state.store_changelogs.items() if not state.changelog_as_source(p)}
-        collector = RecordCollector(task, self.producer, logged, state.window_changelogs.needed)
+        collector = RecordCollector(task, self.producer, logged, state.window_changelogs.needed, losses)
         handling = ExceptionHandling(
             collector.sink,
             configs.errors_dead_letter_queue_topic_name,

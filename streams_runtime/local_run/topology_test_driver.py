@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from assignor.errors import InputError
+from assignor.topology.definition import SinkNode
 from assignor.types import Offsets, TaskId, TopicPartition
 from streams_runtime.common.clock import SystemClock
 from streams_runtime.common.errors import StreamsRuntimeError
@@ -80,6 +81,14 @@ class _OrderedLog(InMemoryLog):
         last_offsets = super().append(batches, offsets, identity)
         self.order |= last_offsets.fromkeys(last_offsets)
         return last_offsets
+
+    def partitions_of(self, topic: str) -> int:
+        """Makes a topic that does not exist. All topics of the topology exist, so only a sink that chooses the topic of
+        each record looks up such a topic.
+        """
+        if not super().partitions_of(topic):
+            self.create_topics([NewTopic(topic, 1)])
+        return super().partitions_of(topic)
 
 
 class TopologyTestDriver(AbstractContextManager["TopologyTestDriver"]):
@@ -159,8 +168,11 @@ class TopologyTestDriver(AbstractContextManager["TopologyTestDriver"]):
         """Returns an object that reads a topic from its beginning. For an internal topic, `name` is the full name with
         the application id.
 
-        Raises StreamsRuntimeError for an unknown topic.
+        Raises StreamsRuntimeError for an unknown topic, unless a sink of the topology chooses a topic for each record.
         """
+        nodes = self._application.topology.definition().nodes.values()
+        if any(isinstance(node, SinkNode) and not node.topic for node in nodes):
+            self._log.partitions_of(name)
         known = sorted(self._log.topics())
         if name not in known:
             raise StreamsRuntimeError(f"there is no topic {name}; there are {', '.join(known)}")

@@ -4,7 +4,7 @@ Source: `Processor`, `FixedKeyProcessor`, `ProcessingContext`, `ProcessorContext
 `Punctuator` of the processor API (KIP-478, KIP-820), and `ValueTransformerWithKey`.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from enum import StrEnum
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar, runtime_checkable
 
@@ -175,9 +175,16 @@ timestamp that it has in the topic. The second argument is the partition time. I
 the record is dropped.
 """
 
-StreamPartitioner = Callable[[Any, Any, int], int]
-"""The type of a function (key, value, number of partitions) that returns the partition of a record. A partitioner that
-contains a serde has to be a `NestedSerde` too.
+TopicNameExtractor = Callable[[Record[Any, Any], RecordMetadata | None], str]
+"""The type of a function that returns the name of the topic to which a sink writes a record. The second argument is the
+metadata of the input record; None in a punctuation. The topic must exist, and must not be an internal topic.
+"""
+
+StreamPartitioner = Callable[[Any, Any, int], int | Collection[int] | None]
+"""The type of a function (key, value, number of partitions) that returns the partition of a record. If the function
+returns several partitions as a set, list or tuple, the record is written to each of them. If the set is empty, the
+record is dropped. If the function returns None, Kafka's hash of the key's bytes chooses the partition. A partitioner
+that contains a serde has to be a `NestedSerde` too. Source: `StreamPartitioner.partitions` (KIP-837).
 """
 
 

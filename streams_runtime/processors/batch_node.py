@@ -303,12 +303,22 @@ def _reason_in_other_branches(node: NodeRunner, below_source: Sequence[NodeRunne
     others = _reached(below_source, without=node.name)
     if merged := next((name for name in mine if name in others), None):
         return f"{merged} below it gets records from beside it, too"
+    if any(_chooses_topics(one) and _writes(other) for one, other in ((mine, others), (others, mine))):
+        return "a sink chooses the topic of each record, and another branch may write to this topic"
     used = {shared: name for name, other in others.items() for shared in _shared(other)}
     for name, each in mine.items():
         if shared := next(iter(sorted(_shared(each) & used.keys())), None):
             what = "it" if name == node.name else f"{name} below it"
             return f"{what} uses {shared}, and so does {used[shared]}"
     return ""
+
+
+def _chooses_topics(nodes: Mapping[str, NodeRunner]) -> bool:
+    return any(isinstance(node, SinkRunner) and not node.topic for node in nodes.values())
+
+
+def _writes(nodes: Mapping[str, NodeRunner]) -> bool:
+    return any(isinstance(node, SinkRunner) for node in nodes.values())
 
 
 def _shared(node: NodeRunner) -> frozenset[str]:

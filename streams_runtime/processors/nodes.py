@@ -142,7 +142,8 @@ class FixedKeyRunner(ProcessorRunner):
 
 class SinkRunner(NodeRunner):
     """A sink of a task. The task itself serializes and sends the records. A sink never has children, because
-    `TopologyBuilder` refuses a sink as a parent.
+    `TopologyBuilder` refuses a sink as a parent. `topic`: the full name of the topic; empty if the sink chooses a topic
+    for each record.
     """
 
     def __init__(self, name: str, topic: str, settings: SinkSettings, current: CurrentNode) -> None:
@@ -155,5 +156,22 @@ class SinkRunner(NodeRunner):
         self._runtime = runtime
 
     def connect(self, children: Children) -> Receiver:
-        settings = self._settings
-        return self._runtime.sink(self.name, self.topic, settings.key_serde, settings.value_serde, settings.partitioner)
+        settings, runtime = self._settings, self._runtime
+
+        def sink_of(topic: str) -> Receiver:
+            return runtime.sink(self.name, topic, settings.key_serde, settings.value_serde, settings.partitioner)
+
+        extractor, sinks = settings.topic_extractor, dict[str, Receiver]()
+        if extractor is None:
+            return sink_of(self.topic)
+
+        def choosing_sink(key: Any, value: Any, timestamp_ms: int, headers: Headers) -> None:
+            topic = extractor(_new_record(Record, (key, value, timestamp_ms, headers)), runtime.record_metadata)
+            sink = sinks.get(topic)
+            if sink is None:
+                if not isinstance(topic, str) or not topic:
+                    raise StreamsRuntimeError(f"sink {self.name} chose the topic {topic!r}; a name is needed")
+                sink = sinks[topic] = sink_of(topic)
+            sink(key, value, timestamp_ms, headers)
+
+        return choosing_sink

@@ -20,7 +20,7 @@ from assignor.topology.builder import TopologyBuilder
 from assignor.topology.definition import SinkNode, TopologyDefinition
 from assignor.topology.group_topology import GroupTopology
 from streams_runtime.logs.base import OffsetReset
-from streams_runtime.processors.api import FixedKeyProcessor, StreamPartitioner, TimestampExtractor
+from streams_runtime.processors.api import FixedKeyProcessor, StreamPartitioner, TimestampExtractor, TopicNameExtractor
 from streams_runtime.processors.context import NodeSupplier, Operator
 from streams_runtime.serdes import BYTES, NestedSerde, Serde, serde_fault
 from streams_runtime.serdes.defaults import DefaultSerdes
@@ -44,11 +44,14 @@ class SourceSettings:
 
 @dataclass(frozen=True, slots=True)
 class SinkSettings:
-    """The settings of a sink. `partitioner`: chooses the partition; None to use Kafka's hash of the key's bytes."""
+    """The settings of a sink. `partitioner`: chooses the partition; None to use Kafka's hash of the key's bytes.
+    `topic_extractor`: chooses the topic of each record; None if the sink has a topic.
+    """
 
     key_serde: Serde[Any] = BYTES
     value_serde: Serde[Any] = BYTES
     partitioner: StreamPartitioner | None = None
+    topic_extractor: TopicNameExtractor | None = None
 
 
 class Topology:
@@ -108,19 +111,24 @@ class Topology:
     def add_sink(
         self,
         name: str,
-        topic: str,
+        topic: str | TopicNameExtractor,
         parents: str | Sequence[str],
         *,
         key_serde: Serde[Any] = BYTES,
         value_serde: Serde[Any] = BYTES,
         partitioner: StreamPartitioner | None = None,
     ) -> Topology:
-        """Adds a node that writes the records of its parents to a topic."""
-        checked_topics(f"Sink {name}", (topic,))
+        """Adds a node that writes the records of its parents to a topic. `topic`: the name of the topic, or a function
+        that chooses the topic of each record.
+        """
+        extractor = topic if callable(topic) else None
+        if not callable(topic):
+            checked_topics(f"Sink {name}", (topic,))
         _check_serdes(f"Sink {name}", "serialize", key_serde=key_serde, value_serde=value_serde)
         if partitioner is not None:
             check_functions(f"Sink {name}", partitioner=partitioner)
-        self.builder.add_sink(name, topic, parents, supplier=SinkSettings(key_serde, value_serde, partitioner))
+        settings = SinkSettings(key_serde, value_serde, partitioner, extractor)
+        self.builder.add_sink(name, "" if callable(topic) else topic, parents, supplier=settings)
         return self
 
     def add_repartition_topic(self, name: str, partitions: int | None = None) -> Topology:

@@ -6,10 +6,10 @@ This file has two classes:
   covers all tasks.
 
 Rules of the collector: if the sink has no partitioner, the murmur2 hash of the key's bytes chooses the partition, as in
-Kafka. Records without a key go to the partitions in turn. A store's change goes to the task's partition of the
-changelog. The log assigns an offset to a change when it writes the change. Under at-least-once, the collector learns
-the offset of a change when the log acknowledges the change. Under exactly-once, the collector learns the offset at the
-commit. A checkpoint contains only the offsets of acknowledged or committed changes.
+Kafka. Records without a key go to the partitions in turn. A partitioner may choose several partitions. A store's change
+goes to the task's partition of the changelog. The log assigns an offset to a change when it writes the change. Under
+at-least-once, the collector learns the offset of a change when the log acknowledges the change. Under exactly-once, the
+collector learns the offset at the commit. A checkpoint contains only the offsets of acknowledged or committed changes.
 
 Rules of the producer: under at-least-once, records are written without waiting for the commit. Under exactly-once,
 every record is sent in a transaction. The first record or offset after a commit begins a new transaction. Before a task
@@ -22,13 +22,14 @@ Source: `RecordCollectorImpl`, `StreamsProducer`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import logging
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
 
 from assignor.types import JAVA_LONG_MAX, Offsets, TaskId, TopicPartition
 from streams_runtime.common.errors import SchemaRegistryUnavailable, SerdeMismatch, StreamsRuntimeError, TaskMigrated
-from streams_runtime.common.losses import WindowsAtRisk
+from streams_runtime.common.losses import ALREADY_A_NOTICE, DropReason, TaskLosses, WindowsAtRisk, uncounted
 from streams_runtime.common.records import BytesColumn, Headers, record_partition
 from streams_runtime.logs.base import Claim, Log, OffsetsToCommit, Producer
 from streams_runtime.logs.log_errors import CommitFenced, LogError, LogTimeout, ProducerFenced, UnknownTopicOrPartition
@@ -48,6 +49,8 @@ single call of a processor or punctuator may write any number of records.
 _HOT_KEYS = 100_000
 """The cache of a sink maps keys to partitions. This is the largest number of keys in the cache."""
 
+
+_logger = logging.getLogger(__name__)
 
 _FENCED = (ProducerFenced, CommitFenced)
 
@@ -75,8 +78,9 @@ class _PartitionRows:
 class RecordCollector:
     """Collects and sends the output of one task. The stores of the task use the collector as their `ChangeLogger`.
     `changelogs`: the changelog partition of each logged store. `needed`: for each changelog of a window store, the
-    `NeededChanges` that gets the timestamps of sent changes. `pending`: the collected records for `send_rows`, in the
-    order in which their partitions got the first record.
+    `NeededChanges` that gets the timestamps of sent changes. `losses`: counts the records for which a partitioner
+    chooses no partition; None if a test needs no counts. `pending`: the collected records for `send_rows`, in the order
+    in which their partitions got the first record.
     """
 
     def __init__(
@@ -85,8 +89,10 @@ class RecordCollector:
         producer: StreamsProducer,
         changelogs: Mapping[str, TopicPartition],
         needed: Mapping[TopicPartition, NeededChanges] | None = None,
+        losses: TaskLosses | None = None,
     ) -> None:
         self.task_id = task_id
+        self._losses = losses or uncounted(task_id)
         self._producer = producer
         self._changelogs = dict(changelogs)
         self._logged = frozenset(self._changelogs.values())
@@ -128,11 +134,13 @@ class RecordCollector:
             choose = self._partition_chooser(partitioner, node, topic)
         targets: tuple[TopicPartition, ...] = ()
         # the collected records of the only partition, if the topic has one partition
-        only: _PartitionRows | None = None
-        rows_of_keys: dict[bytes | None, _PartitionRows] = {}
+        only: tuple[_PartitionRows] | None = None
+        rows_of_keys: dict[bytes | None, tuple[_PartitionRows]] = {}
 
         def sink(key: Any, value: Any, timestamp_ms: int, headers: Headers) -> None:
-            partition = None if choose is None else choose(key, value)
+            chosen = None if choose is None else choose(key, value)
+            if chosen == ():
+                return
             try:
                 key_bytes = None if key is None and not suffix_bytes else serialize_key(key)
                 value_bytes = None if value is None else serialize_value(value)
@@ -142,55 +150,66 @@ class RecordCollector:
                 where = f"sink {node} cannot write to topic {topic}"
                 raise SerdeMismatch(where, key_serde, value_serde, key, value, error) from error
             hashed = key_bytes[:-suffix_bytes] if suffix_bytes and key_bytes is not None else key_bytes
-            rows = only or (rows_of_keys.get(hashed) if partition is None else None)
-            if rows is None:
-                rows = find_rows(hashed, partition)
-            if headers or not rows.limits.takes_unchecked(key_bytes, value_bytes, timestamp_ms):
-                self._send_alone(rows, key_bytes, value_bytes, timestamp_ms, headers)
-                return
-            if len(rows.keys) >= MOST_ROWS:
-                # The earlier records are sent before the new record is added. If sending fails, the input record is
-                # processed again, and the new record is added then.
-                self.send_rows()
-            self._add(rows, key_bytes, value_bytes, timestamp_ms)
+            for rows in chosen or only or rows_of_keys.get(hashed) or find_rows(hashed):
+                if headers or not rows.limits.takes_unchecked(key_bytes, value_bytes, timestamp_ms):
+                    self._send_alone(rows, key_bytes, value_bytes, timestamp_ms, headers)
+                    continue
+                if len(rows.keys) >= MOST_ROWS:
+                    # The earlier records are sent before the new record is added. If sending fails, the input record is
+                    # processed again, and the new record is added then.
+                    self.send_rows()
+                self._add(rows, key_bytes, value_bytes, timestamp_ms)
 
-        def find_rows(key: bytes | None, partition: int | None) -> _PartitionRows:
+        def find_rows(key: bytes | None) -> tuple[_PartitionRows]:
             nonlocal targets, only
             if not targets:
                 targets = self._partitions_of(topic)
                 if len(targets) == 1:
-                    only = self._rows_of(targets[0])
+                    only = (self._rows_of(targets[0]),)
                     return only
-            if partition is not None:
-                return self._rows_of(targets[partition])
             if key is None:
                 # for records without a key, all topics share one counter
                 self._keyless += 1
-                return self._rows_of(targets[self._keyless % len(targets)])
+                return (self._rows_of(targets[self._keyless % len(targets)]),)
             if len(rows_of_keys) >= _HOT_KEYS:
                 rows_of_keys.clear()
-            rows = rows_of_keys[key] = self._rows_of(targets[positive_hash(key) % len(targets)])
+            rows = rows_of_keys[key] = (self._rows_of(targets[positive_hash(key) % len(targets)]),)
             return rows
 
         return sink
 
-    def _partition_chooser(self, partitioner: StreamPartitioner, node: str, topic: str) -> Callable[[Any, Any], int]:
-        """Returns a function of a key and a value. This function calls the partitioner and returns the partition. The
-        function raises StreamsRuntimeError if the partitioner chooses a partition that the topic does not have.
+    def _partition_chooser(
+        self, partitioner: StreamPartitioner, node: str, topic: str
+    ) -> Callable[[Any, Any], tuple[_PartitionRows, ...] | None]:
+        """Returns a function of a key and a value. This function calls the partitioner and returns the collected
+        records of each chosen partition; None if the hash of the key chooses the partition. The function raises
+        StreamsRuntimeError if the partitioner chooses a partition that the topic does not have.
         """
         if isinstance(partitioner, NestedSerde):
             partitioner = partitioner.with_inner(lambda keys: serde_for_topic(keys, topic, is_key=True))
 
-        def choose(key: Any, value: Any) -> int:
-            count = len(self._partitions_of(topic))
-            partition = partitioner(key, value, count)
-            try:
-                return record_partition(partition, count)
-            except ValueError:
-                raise StreamsRuntimeError(
-                    f"the partitioner of sink {node} chose partition {partition!r} of topic {topic}, "
-                    f"which has 0 to {count - 1}"
-                ) from None
+        def choose(key: Any, value: Any) -> tuple[_PartitionRows, ...] | None:
+            targets = self._partitions_of(topic)
+            count = len(targets)
+            chosen = partitioner(key, value, count)
+            if chosen is None:
+                return None
+            several = isinstance(chosen, set | frozenset | list | tuple)
+            partitions: Collection[Any] = chosen if several else (chosen,)  # type: ignore[assignment]
+            if not partitions:
+                level = self._losses.log_level(DropReason.NO_PARTITION, node)
+                message = "Skipping record as partitioner returned empty partitions. topic=[%s]"
+                _logger.log(level, message, topic, extra=ALREADY_A_NOTICE)
+            rows: dict[_PartitionRows, None] = {}
+            for partition in partitions:
+                try:
+                    rows[self._rows_of(targets[record_partition(partition, count)])] = None
+                except ValueError:
+                    raise StreamsRuntimeError(
+                        f"the partitioner of sink {node} chose partition {partition!r} of topic {topic}, "
+                        f"which has 0 to {count - 1}"
+                    ) from None
+            return tuple(rows)
 
         return choose
 

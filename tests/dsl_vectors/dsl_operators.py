@@ -184,9 +184,7 @@ def _added(before: dict[str, KStream[Any, Any]], after: dict[str, KStream[Any, A
 
 @on(KStream, "to")
 def to(_maker: DslMaker, operator: Operator, stream: KStream[Any, Any]) -> None:
-    if "topicExtractor" in operator:
-        raise NotKnown("to(TopicNameExtractor)")
-    stream.to(operator["topic"], **operator.serdes, name=operator.name)
+    stream.to(operator.topic_or_extractor(), **operator.serdes, name=operator.name)
 
 
 @on(KStream, "toTable")

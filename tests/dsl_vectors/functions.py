@@ -285,3 +285,16 @@ def number_as_timestamp(value: Any, _timestamp_ms: int, partition_time_ms: int) 
 def own_timestamp(_value: Any, timestamp_ms: int, _partition_time_ms: int) -> int:
     """These three of Kafka differ for a negative timestamp only, and no input has one."""
     return timestamp_ms
+
+
+# topics of a record and the input's metadata
+
+TOPICS = Registry(
+    "topic extractor",
+    {
+        "byHash": lambda modulus, prefix, record, _input: f"{prefix}{hash_of(record.value) % modulus}",
+        "byKeyHash": lambda modulus, prefix, record, _input: f"{prefix}{hash_of(record.key) % modulus}",
+        "byRecordTopic": lambda prefix, _record, metadata: f"{prefix}{metadata.topic}",
+        "byTimestamp": lambda modulus, prefix, record, _input: f"{prefix}{record.timestamp_ms % modulus}",
+    },
+)

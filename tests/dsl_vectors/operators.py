@@ -14,7 +14,7 @@ from streams_runtime import (
     window_store,
 )
 from tests.dsl_vectors.cases import NotKnown
-from tests.dsl_vectors.functions import AGGREGATORS, JOINERS, TIMESTAMPS, VALUES
+from tests.dsl_vectors.functions import AGGREGATORS, JOINERS, TIMESTAMPS, TOPICS, VALUES
 from tests.dsl_vectors.json_values import optional_serde, serde_named
 
 
@@ -106,6 +106,12 @@ class Operator(Options):
         written = self.get("timestampExtractor")
         return None if written is None else partial(_timestamp, TIMESTAMPS.get(written))
 
+    def topic_or_extractor(self) -> str | Callable[[Any, Any], str]:
+        """Of a sink."""
+        extractor = self.get("topicExtractor")
+        topic: str | None = self.get("topic")
+        return partial(_topic, TOPICS.get(extractor)) if topic is None else topic
+
     def store_builder(self) -> StoreBuilder:
         """Of `addStateStore`. Raises NotKnown for a type of store."""
         self.pass_over("store", "keySerde", "valueSerde", "persistent", "caching", "logging")
@@ -127,6 +133,10 @@ class Operator(Options):
 
 def _reduce(aggregator: Callable[[Any, Any, Any], Any], so_far: Any, value: Any) -> Any:
     return aggregator(None, value, so_far)
+
+
+def _topic(extractor: Callable[[Any, Any], str], record: Any, metadata: Any) -> str:
+    return extractor(record, metadata)
 
 
 def _timestamp(extractor: Callable[[Any, int, int], int], record: Any, partition_time_ms: int) -> int:

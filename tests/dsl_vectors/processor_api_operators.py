@@ -47,11 +47,9 @@ def add_processor(maker: TopologyMaker, operator: Operator) -> None:
 
 
 def add_sink(maker: TopologyMaker, operator: Operator) -> None:
-    if "topicExtractor" in operator:
-        raise NotKnown("to(TopicNameExtractor)")
     maker.topology.add_sink(
         operator["name"],
-        operator["topic"],
+        operator.topic_or_extractor(),
         operator["parents"],
         key_serde=operator.key_serde or BYTES,
         value_serde=operator.value_serde or BYTES,

@@ -98,7 +98,7 @@ def _graph(definition: TopologyDefinition, names: Sequence[str]) -> nx.DiGraph[I
         for parent in node.parents:
             graph.add_edge(item_of[parent], item_of[name])
         if isinstance(node, SinkNode):
-            graph.add_edge(item_of[name], Item(Kind.OUTPUT_TOPIC, node.topic))
+            graph.add_edge(item_of[name], Item(Kind.OUTPUT_TOPIC, node.topic or "chosen for each record"))
     return graph
 
 

@@ -184,6 +184,7 @@ def _groups() -> Any:
         ("action of KStream.for_each", lambda no: _stream().for_each(no)),
         ("predicate of BranchedKStream.branch", lambda no: _stream().split().branch(no)),
         ("selector of KStream.group_by", lambda no: _stream().group_by(no)),
+        ("supplier of KTable.transform_values", lambda no: _table().transform_values(no)),
         ("joiner of KStream.join", lambda no: _stream().join(_table(), no)),
         ("joiner of KStream.left_join", lambda no: _stream().left_join(_table(), no)),
         ("initializer of KGroupedStream.aggregate", lambda no: _grouped().aggregate(no, max, value_serde=LONG)),
@@ -229,7 +230,7 @@ def test_should_refuse_what_an_operation_cannot_work_with(call: Callable[[], obj
         call()
 
 
-@pytest.mark.parametrize("wrong", [None, 5, "", max])
+@pytest.mark.parametrize("wrong", [None, 5, "", object()])
 def test_should_refuse_what_is_no_name_of_a_topic(wrong: Any) -> None:
     builder = StreamsBuilder()
     calls: list[tuple[str, Callable[[], object]]] = [

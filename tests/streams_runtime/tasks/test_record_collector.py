@@ -7,6 +7,7 @@ import pytest
 from assignor import TaskId, TopicPartition
 from streams_runtime import LONG, STRING, NewTopic, StreamsRuntimeError
 from streams_runtime.common.errors import SerdeMismatch
+from streams_runtime.common.losses import DropReason, uncounted
 from streams_runtime.logs.partitioner import partition_of
 from streams_runtime.processors.api import StreamPartitioner
 from streams_runtime.processors.context import Receiver
@@ -94,7 +95,7 @@ def test_should_ask_the_partitioner_with_objects_and_the_number_of_partitions(lo
     assert asked == [("k", None, 3)]
 
 
-@pytest.mark.parametrize("chosen", [3, -1, "0", 0.0, True, None])
+@pytest.mark.parametrize("chosen", [3, -1, "0", 0.0, True])
 def test_should_refuse_a_partition_that_the_topic_does_not_have(log: WatchedLog, chosen: Any) -> None:
     one, _ = collector(log)
     with pytest.raises(StreamsRuntimeError) as caught:
@@ -102,6 +103,23 @@ def test_should_refuse_a_partition_that_the_topic_does_not_have(log: WatchedLog,
     assert (
         str(caught.value) == f"the partitioner of sink words chose partition {chosen!r} of topic out, which has 0 to 2"
     )
+
+
+@pytest.mark.parametrize(
+    ("chosen", "partitions"),
+    [({0, 2}, [0, 2]), ([1, 1], [1]), (set(), []), (None, [partition_of(b"k", 3)]), (frozenset({2}), [2])],
+)
+def test_should_send_a_record_to_each_partition_that_the_partitioner_chooses(
+    log: WatchedLog, chosen: Any, partitions: list[int]
+) -> None:
+    losses = uncounted(TASK)
+    producer = StreamsProducer(log)
+    one = RecordCollector(TASK, producer, {}, losses=losses)
+    sink(one, lambda *_: chosen)("k", 1, 9, ())
+    one.send_rows()
+    producer.flush()
+    assert [each for each in range(3) if log.read(TopicPartition("out", each))] == partitions
+    assert losses.by_reason() == ({} if partitions else {DropReason.NO_PARTITION: 1})
 
 
 @pytest.mark.parametrize("partitioner", [None, second])
