@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     from streams_runtime.common.states import InstanceState as InstanceState
     from streams_runtime.configs import ProcessingGuarantee as ProcessingGuarantee
     from streams_runtime.configs import StreamsConfig as StreamsConfig
+    from streams_runtime.dsl import JoinWindows as JoinWindows
     from streams_runtime.dsl import KGroupedStream as KGroupedStream
     from streams_runtime.dsl import KGroupedTable as KGroupedTable
     from streams_runtime.dsl import KStream as KStream

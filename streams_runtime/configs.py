@@ -37,10 +37,9 @@ from streams_runtime.serdes.defaults import DefaultSerdes, configured_serde, imp
 DEFAULT_SESSION_TIMEOUT_MS = 45_000
 REUSE_KTABLE_SOURCE_TOPICS = "reuse.ktable.source.topics"
 MERGE_REPARTITION_TOPICS = "merge.repartition.topics"
-OPTIMIZATIONS = frozenset({REUSE_KTABLE_SOURCE_TOPICS, MERGE_REPARTITION_TOPICS, "single.store.self.join"})
-"""The values that the config `topology.optimization` may list. `single.store.self.join` has no effect, because the DSL
-has no joins of two streams.
-"""
+SINGLE_STORE_SELF_JOIN = "single.store.self.join"
+OPTIMIZATIONS = frozenset({REUSE_KTABLE_SOURCE_TOPICS, MERGE_REPARTITION_TOPICS, SINGLE_STORE_SELF_JOIN})
+"""The values that the config `topology.optimization` may list."""
 
 
 class ProcessingGuarantee(StrEnum):

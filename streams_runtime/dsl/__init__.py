@@ -14,10 +14,11 @@ from streams_runtime.dsl.streams import (
     TimeWindowedKStream,
 )
 from streams_runtime.dsl.streams_builder import StreamsBuilder
-from streams_runtime.dsl.windows import TimeWindowedSerde, TimeWindows
+from streams_runtime.dsl.windows import JoinWindows, TimeWindowedSerde, TimeWindows
 
 __all__ = [
     "BranchedKStream",
+    "JoinWindows",
     "KGroupedStream",
     "KGroupedTable",
     "KStream",

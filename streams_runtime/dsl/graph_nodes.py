@@ -32,7 +32,7 @@ class GraphNode:
     have been added, the node with the lowest priority is added next. `StreamsGraph.add` assigns the priorities 0, 1, 2,
     ...; the root has the priority -1. `changes_key`: True if this node may change keys. `changes_value`: True if this
     node may change values. The option `optimize` uses `changes_key` and `changes_value` to find the repartition topics
-    that one topic can replace. `takes_null_keys`: True only for a left join of a stream with a table, because this join
+    that one topic can replace. `takes_null_keys`: True only for a left or outer join of a stream, because this join
     needs records without key. `children` and `parents` are in the order in which the nodes were linked.
     """
 
@@ -54,6 +54,9 @@ class GraphNode:
 
     def parent_names(self) -> tuple[str, ...]:
         return tuple(parent.name for parent in self.parents)
+
+    def use_one_store(self) -> None:
+        """Called for the option `single.store.self.join`. Only a join of a stream with itself changes."""
 
     def write(self, topology: Topology) -> None:
         """Adds the topology nodes and stores of this node to the topology. The root of the graph adds no topology node

@@ -8,13 +8,12 @@ the serde of its stream or table. The joiner of a join is a function with the ar
 the argument `with_key` of the join is True, the arguments of the joiner are (key, left value, right value). The joiner
 must not change the key.
 Source: `KStream`, `BranchedKStream`, `KGroupedStream`, `TimeWindowedKStream`, `KTable`, `KGroupedTable`.
-Differs from Kafka: this DSL does not have joins of two streams, outer joins, foreign-key joins, global tables,
-`cogroup`, `suppress`, session windows, sliding windows and `EmitStrategy.onWindowClose`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any, Generic, TypeVar, overload
 
@@ -33,10 +32,11 @@ from streams_runtime.dsl import stream_processors as processors
 from streams_runtime.dsl.groupings import StreamGrouping, TableGrouping
 from streams_runtime.dsl.materialized import Materialized, StoreArgument, checked_settings
 from streams_runtime.dsl.stream_aggregates import A, StreamAggregation
+from streams_runtime.dsl.stream_joins import StreamJoin
 from streams_runtime.dsl.stream_processors import StreamOperator
 from streams_runtime.dsl.streams_graph import Stage, TableStage
 from streams_runtime.dsl.table_aggregates import TableAggregation
-from streams_runtime.dsl.windows import TimeWindows
+from streams_runtime.dsl.windows import JoinWindows, TimeWindows
 from streams_runtime.processors.api import (
     FixedKeyProcessor,
     Processor,
@@ -271,48 +271,93 @@ class KStream(Generic[K, V]):
 
     def join(
         self,
-        table: KTable[K, VT],
+        other: KTable[K, VT] | KStream[K, VT],
         joiner: Callable[[V, VT], V2] | Callable[[K, V, VT], V2],
+        windows: JoinWindows | None = None,
         *,
         with_key: bool = False,
         key_serde: Serde[K] | None = None,
         value_serde: Serde[V] | None = None,
+        other_value_serde: Serde[VT] | None = None,
+        store: StoreArgument = None,
         name: str | None = None,
     ) -> KStream[K, V2]:
-        """Joins each record with the table's present value of the record's key. If the table does not have the key, the
-        record is left out.
+        """Joins each record with the table's present value of the record's key, or with the records of the other stream
+        that have the same key and are within the `windows`. If there is no such value or record, the record is left
+        out.
 
-        The topics of stream and table must have the same number of partitions. `key_serde`, `value_serde`: the serdes
-        of the stream's repartition topic, if the join needs one.
+        The topics of both inputs must have the same number of partitions. `key_serde`, `value_serde`: the serdes of the
+        stream's repartition topic, if the join needs one, and of the stores of a join of two streams.
+        `other_value_serde`: the serde of the other stream in its repartition topic and its store. `store`: the
+        beginning of the names of these stores, or a `Materialized`; these stores have no record cache. Only a join of
+        two streams has `windows`, `other_value_serde` and `store`. See `stream_joins`.
         """
         check_functions("KStream.join", joiner=joiner)
-        _check_table(table)
+        joiner = joins.joiner_with_key(joiner, with_key)
+        if isinstance(other, KStream):
+            join = StreamJoin(joiner, windows, store, (key_serde, value_serde, other_value_serde), name)
+            return self._joined(other, join)
+        _check_table(other, windows)
         stage = self._join_inputs.by_key(key_serde, value_serde, name)
-        supplier = StreamOperator(joins.joining_table, table._stage.operator, joins.joiner_with_key(joiner, with_key))
-        return KStream(stream_operations.joined(stage, table._stage, supplier, "KSTREAM-JOIN-", name))
+        supplier = StreamOperator(joins.joining_table, other._stage.operator, joiner)
+        return KStream(stream_operations.joined(stage, other._stage, supplier, "KSTREAM-JOIN-", name))
 
     def left_join(
         self,
-        table: KTable[K, VT],
+        other: KTable[K, VT] | KStream[K, VT],
         joiner: Callable[[V, VT | None], V2] | Callable[[K, V, VT | None], V2],
+        windows: JoinWindows | None = None,
         *,
         with_key: bool = False,
         key_serde: Serde[K] | None = None,
         value_serde: Serde[V] | None = None,
+        other_value_serde: Serde[VT] | None = None,
+        store: StoreArgument = None,
         name: str | None = None,
     ) -> KStream[K, V2]:
-        """Joins each record with the table's present value of the record's key. If the record has no key, or if the
-        table does not have the key, the record is joined with None.
+        """Joins records like `join`. If the record has no key, or if there is no value or record to join it with, the
+        record is joined with None. In a join of two streams, this happens when the record's window closes.
         """
         check_functions("KStream.left_join", joiner=joiner)
-        _check_table(table)
+        joiner = joins.joiner_with_key(joiner, with_key)
+        if isinstance(other, KStream):
+            join = StreamJoin(joiner, windows, store, (key_serde, value_serde, other_value_serde), name)
+            return self._joined(other, replace(join, keeps_left=True))
+        _check_table(other, windows)
         stage = self._join_inputs.by_key(key_serde, value_serde, name)
-        supplier = StreamOperator(
-            joins.left_joining_table, table._stage.operator, joins.joiner_with_key(joiner, with_key)
-        )
-        joined = stream_operations.joined(stage, table._stage, supplier, "KSTREAM-LEFTJOIN-", name)
+        supplier = StreamOperator(joins.left_joining_table, other._stage.operator, joiner)
+        joined = stream_operations.joined(stage, other._stage, supplier, "KSTREAM-LEFTJOIN-", name)
         joined.node.takes_null_keys = True
         return KStream(joined)
+
+    def outer_join(
+        self,
+        other: KStream[K, VT],
+        joiner: Callable[[V | None, VT | None], V2] | Callable[[K, V | None, VT | None], V2],
+        windows: JoinWindows,
+        *,
+        with_key: bool = False,
+        key_serde: Serde[K] | None = None,
+        value_serde: Serde[V] | None = None,
+        other_value_serde: Serde[VT] | None = None,
+        store: StoreArgument = None,
+        name: str | None = None,
+    ) -> KStream[K, V2]:
+        """Joins two streams like `left_join`, and also joins None with the records of the other stream that have no
+        partner.
+        """
+        check_functions("KStream.outer_join", joiner=joiner)
+        _check_kind("KStream.outer_join", other, KStream)
+        joiner = joins.joiner_with_key(joiner, with_key)
+        join = StreamJoin(joiner, windows, store, (key_serde, value_serde, other_value_serde), name)
+        return self._joined(other, replace(join, keeps_left=True, keeps_right=True))
+
+    def _joined(self, other: KStream[K, VT], join: StreamJoin) -> KStream[K, Any]:
+        left_name, right_name = join.repartition_names
+        key_serde, value_serde, other_value_serde = join.serdes
+        left = self._join_inputs.by_key(key_serde, value_serde, left_name)
+        right = other._join_inputs.by_key(key_serde, other_value_serde, right_name)
+        return KStream(join.added(left, right))
 
 
 BranchFunction = Callable[[KStream[K, V]], KStream[Any, Any] | None]
@@ -669,7 +714,11 @@ def _check_kind(operation: str, given: object, wanted: type) -> None:
         raise TopologyError(f"Invalid topology: {operation} takes a {wanted.__name__}, not a {type(given).__name__}")
 
 
-def _check_table(other: object) -> None:
+def _check_table(other: object, windows: JoinWindows | None) -> None:
+    if isinstance(other, KTable) and windows is not None:
+        raise TopologyError(
+            "Invalid topology: a join of a stream with a table has no windows; a join of two streams has"
+        )
     if not isinstance(other, KTable):
         raise TopologyError(
             f"Invalid topology: a stream is joined with a KTable, not with a {type(other).__name__}; "

@@ -19,7 +19,7 @@ from typing import Any, Generic
 
 from assignor.errors import TopologyError
 from streams_runtime.common.records import K2, V2, K, V
-from streams_runtime.configs import MERGE_REPARTITION_TOPICS, REUSE_KTABLE_SOURCE_TOPICS
+from streams_runtime.configs import MERGE_REPARTITION_TOPICS, REUSE_KTABLE_SOURCE_TOPICS, SINGLE_STORE_SELF_JOIN
 from streams_runtime.dsl.graph_nodes import GraphNode, StreamSourceNode, TableNode, TableSourceNode
 from streams_runtime.dsl.naming import Naming
 from streams_runtime.dsl.repartitioning import RepartitionMerging, RepartitionNode, nodes_above
@@ -67,6 +67,9 @@ class StreamsGraph:
                 self._reuse_topics_of_tables()
             if MERGE_REPARTITION_TOPICS in optimizations:
                 renamed.update(self._merging.merge())
+            if SINGLE_STORE_SELF_JOIN in optimizations:
+                for node in self._nodes:
+                    node.use_one_store()
             self._let_null_keys_through()
             self._topology = self._make_topology()
             self._topology.optimizations = optimizations
@@ -133,8 +136,8 @@ class StreamsGraph:
                 node.reuses_topic = True
 
     def _let_null_keys_through(self) -> None:
-        """Sets `keeps_null_keys` for the repartition topics above left joins of streams. Such a join also needs the
-        records without key.
+        """Sets `keeps_null_keys` for the repartition topics above left and outer joins of streams. Such a join also
+        needs the records without key.
         """
         for join in [node for node in self._nodes if node.takes_null_keys]:
             for node in nodes_above(join):

@@ -1,9 +1,9 @@
-"""Time windows, and the serde of windowed keys.
+"""Time windows, the windows of joins of two streams, and the serde of windowed keys.
 
 A window includes its start and excludes its end. The bytes of a windowed key are the bytes of the key, followed by the
 window's start in milliseconds as eight big-endian bytes. The window does not influence the partition of a windowed key,
 so all windows of a key are in one partition.
-Source: `TimeWindows`, `TimeWindowedSerializer`, `TimeWindowedDeserializer`, `WindowKeySchema.toBinary`,
+Source: `TimeWindows`, `JoinWindows`, `TimeWindowedSerializer`, `TimeWindowedDeserializer`, `WindowKeySchema.toBinary`,
 `WindowedStreamPartitioner`.
 """
 
@@ -69,6 +69,48 @@ class TimeWindows:
         # the end of the last window before `starts[0]`; 0 if `starts[0]` is 0, because no window starts before 1970
         ended_ms = starts[0] - self.advance_ms + self.size_ms if starts[0] else 0
         return max(starts[-1], ended_ms), min(starts[-1] + self.advance_ms, starts[0] + self.size_ms)
+
+
+@dataclass(frozen=True, slots=True, init=False)
+class JoinWindows:
+    """The time differences at which a record of the left stream is joined with a record of the right stream. The right
+    record may be up to `before_ms` older, and up to `after_ms` newer than the left record.
+
+    `grace_ms`: a left join or an outer join waits for this time after the end of a window before it joins a record
+    with None. The stores of the join keep each record for `before_ms + after_ms + grace_ms`.
+    """
+
+    before_ms: int
+    after_ms: int
+    grace_ms: int
+
+    def __init__(self, before_ms: int, after_ms: int | None = None, grace_ms: int | None = None) -> None:
+        """`after_ms`: None to use `before_ms`. A negative `before_ms` or `after_ms` excludes records near the left
+        record. `grace_ms`: 0 to wait for no late records. Raises IllegalArgumentError for an empty window, and for a
+        negative or missing grace.
+        """
+        after_ms = before_ms if after_ms is None else after_ms
+        if grace_ms is None:
+            raise IllegalArgumentError(
+                "JoinWindows needs a grace period: give grace_ms, the time for which a window accepts late records "
+                "after its end; 0 for none"
+            )
+        if before_ms + after_ms < 0:
+            raise IllegalArgumentError("Window interval (ie, beforeMs+afterMs) must not be negative.")
+        if grace_ms < 0:
+            raise IllegalArgumentError("Grace period must not be negative.")
+        object.__setattr__(self, "before_ms", before_ms)
+        object.__setattr__(self, "after_ms", after_ms)
+        object.__setattr__(self, "grace_ms", grace_ms)
+
+    @property
+    def size_ms(self) -> int:
+        return self.before_ms + self.after_ms
+
+    @property
+    def retention_ms(self) -> int:
+        """The time for which the stores of the join keep a record."""
+        return self.size_ms + self.grace_ms
 
 
 @dataclass(frozen=True)  # no slots: in Python 3.11, C[int](...) fails for a frozen generic class with slots

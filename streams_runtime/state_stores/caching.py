@@ -153,7 +153,7 @@ class CachingWindowStore(CachingStore[ChangeLoggingWindowBytesStore]):
         super().__init__(inner)
         self._segment_interval_ms = segment_interval_ms
 
-    def put(self, key: bytes, value: bytes | None, start_ms: int) -> int | None:
+    def put(self, key: bytes, value: bytes | None, start_ms: int) -> int:
         if self.cache is None:
             return self.inner.put(key, value, start_ms)
         self.cache.put(key, value)

@@ -137,20 +137,17 @@ class ChangeLoggingKeyValueBytesStore(ChangeLoggingStore[KeyValueBytesStore]):
 
 
 class ChangeLoggingWindowBytesStore(ChangeLoggingStore[WindowBytesStore]):
-    """A `WindowBytesStore` that logs its changes. As in Kafka, a put into an expired window is also logged.
-
-    Differs from Kafka: in a store with duplicates, a put of None deletes nothing and is not logged. Kafka logs a
-    deletion with an unused sequence number.
+    """A `WindowBytesStore` that logs its changes. As in Kafka, a put into an expired window is also logged. In a store
+    with duplicates, a put of None deletes nothing, and a deletion with an unused sequence number is logged.
     """
 
-    def put(self, key: bytes, value: bytes | None, start_ms: int) -> int | None:
+    def put(self, key: bytes, value: bytes | None, start_ms: int) -> int:
         self.check(key, value)
         logged, timestamp_ms = self._logged(value, self._clock.record_timestamp_ms)
         sequence = self.inner.put(key, value, start_ms)
-        if sequence is not None:  # The result None means that the store made no change.
-            if sequence:  # `key` has the sequence number 0. Any other number needs a new key.
-                key = window_key(key[:-SUFFIX_BYTES], start_ms, sequence)
-            self._log_change(self._name, key, logged, timestamp_ms)
+        if sequence:  # `key` has the sequence number 0. Any other number needs a new key.
+            key = window_key(key[:-SUFFIX_BYTES], start_ms, sequence)
+        self._log_change(self._name, key, logged, timestamp_ms)
         return sequence
 
     def put_checked(self, key: bytes, value: bytes | None, record_ms: int) -> None:

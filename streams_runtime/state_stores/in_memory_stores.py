@@ -327,7 +327,7 @@ class _InMemoryWindows(_InMemoryStore, ABC, Generic[Entry]):
 class InMemoryWindowStore(_InMemoryWindows[bytes]):
     """A `WindowBytesStore` with one value for each key and start."""
 
-    def put(self, key: bytes, value: bytes | None, start_ms: int) -> int | None:
+    def put(self, key: bytes, value: bytes | None, start_ms: int) -> int:
         self._require_open()
         if self._observe(start_ms):
             self._set(key[:-SUFFIX_BYTES], value, start_ms, 0)
@@ -357,14 +357,13 @@ class InMemoryDuplicatesWindowStore(_InMemoryWindows[dict[int, bytes]]):
         super().__init__(name, retention_ms)
         self._sequence = 0
 
-    def put(self, key: bytes, value: bytes | None, start_ms: int) -> int | None:
+    def put(self, key: bytes, value: bytes | None, start_ms: int) -> int:
         self._require_open()
+        plain_key = key[:-SUFFIX_BYTES]
+        self._sequence = self._free_sequence(plain_key, start_ms, next_sequence(self._sequence))
         if value is None:
-            return None
-        self._sequence = next_sequence(self._sequence)
+            return self._sequence
         if self._observe(start_ms):
-            plain_key = key[:-SUFFIX_BYTES]
-            self._sequence = self._free_sequence(plain_key, start_ms)
             self._set(plain_key, value, start_ms, self._sequence)
         else:
             self._expired(self.name)
@@ -386,8 +385,7 @@ class InMemoryDuplicatesWindowStore(_InMemoryWindows[dict[int, bytes]]):
         duplicates = entry.copy()
         return [duplicates[sequence] for sequence in sorted(duplicates)]
 
-    def _free_sequence(self, key: bytes, start_ms: int) -> int:
-        sequence = self._sequence
+    def _free_sequence(self, key: bytes, start_ms: int, sequence: int) -> int:
         taken = (self._buckets.find(start_ms) or {}).get(key, {})
         while sequence in taken:
             sequence = next_sequence(sequence)

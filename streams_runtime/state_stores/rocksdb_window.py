@@ -72,6 +72,8 @@ class RocksDBWindowStore(WrappedStateStore[TransactionBuffer]):
         self._read_again: Callable[[str, str], None] = ignore_read_again
         self._newest_ms = NO_STREAM_TIME_MS
         """An upper bound for the starts of all windows in the store."""
+        self._numbered_to_ms = NO_STREAM_TIME_MS
+        """Windows up to this start may have duplicates with numbers that this object has not assigned yet."""
         self._in_memory_from_ms = 0
         """All windows with this start or a later start are in memory, and are never read from RocksDB.
         """
@@ -86,35 +88,34 @@ class RocksDBWindowStore(WrappedStateStore[TransactionBuffer]):
         self._sequence = 0
         interval_ms = self._retention.segment_interval_ms
         self._newest_ms = (self._segments[-1] + 1) * interval_ms - 1 if self._segments else NO_STREAM_TIME_MS
+        self._numbered_to_ms = self._newest_ms
         self._note_eviction()
 
     def _bind(self, context: StoreContext) -> None:
         self._expired = context.expired
 
-    def put(self, key: bytes, value: bytes | None, start_ms: int) -> int | None:
-        if value is None and self._retain_duplicates:
-            return None
-        retention = self._retention
-        if start_ms > retention.observed_ms and retention.observe(start_ms):
-            self._drop_expired()
+    def put(self, key: bytes, value: bytes | None, start_ms: int) -> int:
+        retention, sequence = self._retention, 0
         segment = start_ms // retention.segment_interval_ms
         if self._retain_duplicates:
-            self._sequence = next_sequence(self._sequence)
+            sequence = self._sequence = self._next_sequence(_prefix(segment) + key, start_ms)
+            if value is None:
+                return sequence
+        if start_ms > retention.observed_ms and retention.observe(start_ms):
+            self._drop_expired()
         if segment < retention.first_live_segment:
             self.inner.require_open()
             self._expired(self.name)
-            return self._sequence
+            return sequence
         stored = _prefix(segment) + key
-        # after a restart or a restore, an old duplicate in the store may have the next sequence number
-        if self._retain_duplicates:
-            self._sequence = self._free_sequence(stored[:-SUFFIX_BYTES], start_ms)
-            stored = window_key(stored[:-SUFFIX_BYTES], start_ms, self._sequence)
+        if sequence:
+            stored = window_key(stored[:-SUFFIX_BYTES], start_ms, sequence)
         if segment not in self._segments:
             self._segments = tuple(sorted((*self._segments, segment)))
         if start_ms > self._newest_ms:
             self._newest_ms = start_ms
         self.inner.put(stored, value)
-        return self._sequence
+        return sequence
 
     def fetch(self, key: bytes, start_ms: int) -> bytes | None:
         buffer, retention = self.inner, self._retention
@@ -187,7 +188,7 @@ class RocksDBWindowStore(WrappedStateStore[TransactionBuffer]):
         # the starts are big-endian and not negative, so the order of their bytes is the order of the times
         first, last = int.from_bytes(min(starts), "big"), int.from_bytes(max(starts), "big")
         expired = self._retention.observe(last)
-        self._newest_ms = max(self._newest_ms, last)
+        self._newest_ms = self._numbered_to_ms = max(self._newest_ms, last)
         self._write_restored(keys, values, starts, first, last, offset)
         if expired:
             self._drop_expired()
@@ -216,10 +217,18 @@ class RocksDBWindowStore(WrappedStateStore[TransactionBuffer]):
         # `RocksDBStore.write` iterates over the keys only once, so an iterator of keys is passed and no list is made.
         self.inner.restore_columns(stored if all(values) else list(stored), values, offset)
 
-    def _free_sequence(self, prefixed: bytes, start_ms: int) -> int:
-        sequence = self._sequence
-        while self.inner.get(window_key(prefixed, start_ms, sequence)) is not None:
+    def _next_sequence(self, stored: bytes, start_ms: int) -> int:
+        """Returns the next sequence number that the key does not have in this window. After a restart or a restore, the
+        store may have duplicates with the next numbers. `stored`: the key in the database, with any sequence number.
+        """
+        sequence = next_sequence(self._sequence)
+        while (
+            start_ms <= self._numbered_to_ms
+            and self.inner.get(window_key(stored[:-SUFFIX_BYTES], start_ms, sequence)) is not None
+        ):
             sequence = next_sequence(sequence)
+        if sequence < self._sequence:  # after the highest number, the numbers begin again
+            self._numbered_to_ms = self._newest_ms
         return sequence
 
     def _note_eviction(self) -> None:

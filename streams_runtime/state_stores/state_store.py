@@ -211,17 +211,17 @@ class WindowBytesStore(StateStore, Protocol):
 
     Source: `WindowStore<Bytes, byte[]>`. Differs from Kafka: `put` returns the sequence number in the store, and the
     changelog record gets the same number. In Kafka, the store and the change-logging layer have separate sequence
-    numbers, which differ after a deletion of a duplicate.
+    numbers, which differ after a put of None.
     """
 
-    def put(self, key: bytes, value: bytes | None, start_ms: int) -> int | None:
-        """Puts a value. Returns the sequence number for the changelog, or None if there is no change to log. In a store
-        without duplicates, the sequence number is 0.
+    def put(self, key: bytes, value: bytes | None, start_ms: int) -> int:
+        """Puts a value. Returns the sequence number for the changelog. In a store without duplicates, the sequence
+        number is 0.
 
-        `key`: the window key for `start_ms`, with sequence number 0. The value None deletes the window; a store with
-        duplicates ignores the value None. A store in memory drops each put into an expired window. A store on disk
-        drops a put only if the segment of the window has been deleted. If a put is dropped, the store calls
-        `StoreContext.expired`.
+        `key`: the window key for `start_ms`, with sequence number 0. The value None deletes the window. A store with
+        duplicates ignores the value None, but uses up a sequence number. A store in memory drops each put into an
+        expired window. A store on disk drops a put only if the segment of the window has been deleted. If a put is
+        dropped, the store calls `StoreContext.expired`.
         """
 
     def fetch(self, key: bytes, start_ms: int) -> bytes | None:

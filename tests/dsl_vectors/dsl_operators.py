@@ -9,6 +9,7 @@ from streams_runtime import KGroupedStream, KGroupedTable, KStream, KTable, Stre
 from streams_runtime.dsl import TimeWindowedKStream
 from tests.dsl_vectors.cases import Case, NotKnown
 from tests.dsl_vectors.functions import AGGREGATORS, FLAT_PAIRS, FLAT_VALUES, KEYS, PREDICATES, pair_function
+from tests.dsl_vectors.join_operators import join_streams
 from tests.dsl_vectors.operators import MaterializedOption, Operator, materialized
 from tests.dsl_vectors.processors import processor_supplier
 
@@ -52,9 +53,12 @@ class DslMaker:
             raise NotKnown(f"{operator.kind} of {_NOUNS.get(type(receiver), type(receiver).__name__)}")
         return method(self, operator, receiver, *others)
 
+    @property
+    def in_memory_by_default(self) -> bool:
+        return self.case.configs.get("default.dsl.store") == "in_memory"
+
     def materialized(self, operator: Operator) -> MaterializedOption:
-        in_memory = self.case.configs.get("default.dsl.store") == "in_memory"
-        option = materialized(operator, in_memory_by_default=in_memory)
+        option = materialized(operator, in_memory_by_default=self.in_memory_by_default)
         if option.store.name is not None:
             self.store_names.append(option.store.name)
         return option
@@ -200,8 +204,10 @@ def process(maker: DslMaker, operator: Operator, stream: KStream[Any, Any]) -> A
     return stream.process(supplier, stores=stores, name=operator.name)
 
 
-@on(KStream, "join", "leftJoin")
+@on(KStream, "join", "leftJoin", "outerJoin")
 def join_stream(maker: DslMaker, operator: Operator, stream: KStream[Any, Any], other: Any) -> Any:
+    if isinstance(other, KStream):
+        return join_streams(operator, stream, other, in_memory_by_default=maker.in_memory_by_default)
     if not isinstance(other, KTable):
         raise NotKnown(f"{operator.kind} of streams")
     if "grace_ms" in operator:
