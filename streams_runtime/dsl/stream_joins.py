@@ -47,6 +47,7 @@ from streams_runtime.serdes import Serde
 from streams_runtime.serdes.defaults import DefaultSerde
 from streams_runtime.state_stores.builders import window_store
 from streams_runtime.state_stores.list_value_store import (
+    NOT_SCANNED_MS,
     LeftOrRightValue,
     LeftOrRightValuesSerde,
     ListValueStore,
@@ -145,7 +146,8 @@ class KStreamKStreamJoin(Operator):
         part of a window after a record of this side.
         """
         times, joiner, grace_ms = unjoined.times, self.joiner, self.windows.grace_ms
-        if times.scan_from_ms + after_ms + grace_ms >= times.stream_time_ms:
+        is_scanned = times.scan_from_ms != NOT_SCANNED_MS
+        if is_scanned and times.scan_from_ms + after_ms + grace_ms >= times.stream_time_ms:
             return
         current = context.current
         timestamp_ms, headers = current.timestamp_ms, current.headers
@@ -279,8 +281,8 @@ class StreamJoin:
         retention_ms = checked_settings(self.store).retention_ms
         if retention_ms not in (None, self.windows.retention_ms):
             raise IllegalArgumentError(
-                "Window settings mismatch. The stores of a join keep a record for before_ms + after_ms + grace_ms of the "
-                f"windows. This is {self.windows.retention_ms} ms, not {retention_ms} ms"
+                "Window settings mismatch. The stores of a join keep a record for before_ms + after_ms + grace_ms of "
+                f"the windows. This is {self.windows.retention_ms} ms, not {retention_ms} ms"
             )
 
     @property

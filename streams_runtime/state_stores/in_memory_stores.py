@@ -5,7 +5,9 @@ Only the task's thread may write to a store. Any thread may read. Source: `InMem
 
 Differs from Kafka: expired windows are removed in whole segments, as on disk, and not at every call. A restored
 duplicate keeps the sequence number of its changelog record. In a store with duplicates, `fetch` returns the latest
-duplicate, as on disk. As on disk, a put of None into a store with duplicates does not advance stream time.
+duplicate, as on disk.
+
+As in Kafka, a put of None into a store with duplicates advances stream time in memory, but not on disk.
 """
 
 from abc import ABC, abstractmethod
@@ -361,12 +363,10 @@ class InMemoryDuplicatesWindowStore(_InMemoryWindows[dict[int, bytes]]):
         self._require_open()
         plain_key = key[:-SUFFIX_BYTES]
         self._sequence = self._free_sequence(plain_key, start_ms, next_sequence(self._sequence))
-        if value is None:
-            return self._sequence
-        if self._observe(start_ms):
-            self._set(plain_key, value, start_ms, self._sequence)
-        else:
+        if not self._observe(start_ms):
             self._expired(self.name)
+        elif value is not None:
+            self._set(plain_key, value, start_ms, self._sequence)
         return self._sequence
 
     def _set(self, key: bytes, value: bytes | None, start_ms: int, sequence: int) -> None:

@@ -18,6 +18,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from assignor.types import JAVA_LONG_MAX
 from streams_runtime.serdes import Serde
 from streams_runtime.state_stores.builders import KeyValueStoreBuilder
 from streams_runtime.state_stores.key_value import SerdesKeyValueStore
@@ -87,17 +88,20 @@ class LeftOrRightValuesSerde:
         return LeftOrRightValuesSerde(change(self.left_serde), change(self.right_serde))
 
 
+NOT_SCANNED_MS = JAVA_LONG_MAX + 1
+
+
 class JoinTimes:
     """The times that the two sides of a join share.
 
     `stream_time_ms`: the highest timestamp of both sides; -1 before the first record. `scan_from_ms`: the timestamp at
-    which the last scan of the store has ended, or the timestamp of an older record that was put since;
-    JAVA_LONG_MAX if the store is empty. At first, the time is 0, because the store may have entries.
+    which the last scan of the store has ended, or the timestamp of an older record that was put since; JAVA_LONG_MAX if
+    the store is empty; NOT_SCANNED_MS if the store has not been scanned since it was opened, and may have entries.
     """
 
     def __init__(self) -> None:
         self.stream_time_ms = -1
-        self.scan_from_ms = 0
+        self.scan_from_ms = NOT_SCANNED_MS
 
 
 class ListValueStore(SerdesKeyValueStore[TimestampedKeyAndJoinSide, list[LeftOrRightValue]]):

@@ -53,12 +53,9 @@ class DslMaker:
             raise NotKnown(f"{operator.kind} of {_NOUNS.get(type(receiver), type(receiver).__name__)}")
         return method(self, operator, receiver, *others)
 
-    @property
-    def in_memory_by_default(self) -> bool:
-        return self.case.configs.get("default.dsl.store") == "in_memory"
-
     def materialized(self, operator: Operator) -> MaterializedOption:
-        option = materialized(operator, in_memory_by_default=self.in_memory_by_default)
+        in_memory = self.case.configs.get("default.dsl.store") == "in_memory"
+        option = materialized(operator, in_memory_by_default=in_memory)
         if option.store.name is not None:
             self.store_names.append(option.store.name)
         return option
@@ -207,7 +204,7 @@ def process(maker: DslMaker, operator: Operator, stream: KStream[Any, Any]) -> A
 @on(KStream, "join", "leftJoin", "outerJoin")
 def join_stream(maker: DslMaker, operator: Operator, stream: KStream[Any, Any], other: Any) -> Any:
     if isinstance(other, KStream):
-        return join_streams(operator, stream, other, in_memory_by_default=maker.in_memory_by_default)
+        return join_streams(operator, stream, other)
     if not isinstance(other, KTable):
         raise NotKnown(f"{operator.kind} of streams")
     if "grace_ms" in operator:

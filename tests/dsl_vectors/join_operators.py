@@ -7,11 +7,10 @@ from tests.dsl_vectors.json_values import optional_serde
 from tests.dsl_vectors.operators import Operator
 
 
-def join_streams(
-    operator: Operator, stream: KStream[Any, Any], other: KStream[Any, Any], *, in_memory_by_default: bool
-) -> KStream[Any, Any]:
+def join_streams(operator: Operator, stream: KStream[Any, Any], other: KStream[Any, Any]) -> KStream[Any, Any]:
+    """`default.dsl.store` is not used: in Kafka it has an effect only in a `TopologyConfig`, and no case has one."""
     windows = operator["windows"]
-    persistent = operator.get("storeType", "in_memory" if in_memory_by_default else "rocksDB") == "rocksDB"
+    persistent = operator.get("storeType", "rocksDB") == "rocksDB"
     method = {"join": stream.join, "leftJoin": stream.left_join, "outerJoin": stream.outer_join}[operator.kind]
     return method(
         other,
