@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     from streams_runtime.common.states import InstanceState as InstanceState
     from streams_runtime.configs import ProcessingGuarantee as ProcessingGuarantee
     from streams_runtime.configs import StreamsConfig as StreamsConfig
+    from streams_runtime.dsl import BufferConfig as BufferConfig
     from streams_runtime.dsl import JoinWindows as JoinWindows
     from streams_runtime.dsl import KGroupedStream as KGroupedStream
     from streams_runtime.dsl import KGroupedTable as KGroupedTable
@@ -59,6 +60,7 @@ if TYPE_CHECKING:
     from streams_runtime.dsl import KTable as KTable
     from streams_runtime.dsl import Materialized as Materialized
     from streams_runtime.dsl import StreamsBuilder as StreamsBuilder
+    from streams_runtime.dsl import Suppressed as Suppressed
     from streams_runtime.dsl import TimeWindowedSerde as TimeWindowedSerde
     from streams_runtime.dsl import TimeWindows as TimeWindows
     from streams_runtime.instance.application import Application as Application

@@ -14,10 +14,12 @@ from streams_runtime.dsl.streams import (
     TimeWindowedKStream,
 )
 from streams_runtime.dsl.streams_builder import StreamsBuilder
+from streams_runtime.dsl.suppression import BufferConfig, Suppressed
 from streams_runtime.dsl.windows import JoinWindows, TimeWindowedSerde, TimeWindows
 
 __all__ = [
     "BranchedKStream",
+    "BufferConfig",
     "JoinWindows",
     "KGroupedStream",
     "KGroupedTable",
@@ -25,6 +27,7 @@ __all__ = [
     "KTable",
     "Materialized",
     "StreamsBuilder",
+    "Suppressed",
     "TimeWindowedKStream",
     "TimeWindowedSerde",
     "TimeWindows",

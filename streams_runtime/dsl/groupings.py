@@ -23,6 +23,7 @@ from streams_runtime.dsl.streams_graph import Stage, TableStage
 from streams_runtime.dsl.table_aggregates import KTableAggregate, TableAggregation
 from streams_runtime.dsl.windows import TimeWindowedSerde, TimeWindows
 from streams_runtime.serdes import Serde
+from streams_runtime.serdes.defaults import DefaultSerde
 
 
 class StreamGrouping(Generic[K, V]):
@@ -64,7 +65,7 @@ class StreamGrouping(Generic[K, V]):
         else:
             windowed_store = WindowStoreFactory(store_name, keys, values, settings, windows)
             operator = KStreamWindowAggregate(windowed_store, aggregation)
-            table_keys = None if keys is None else TimeWindowedSerde(keys, windows.size_ms)
+            table_keys = TimeWindowedSerde(keys or DefaultSerde("key", node_name), windows.size_ms)
         if stream.repartition_required:
             stream = self._repartitioned(self._repartition_name or store_name)
         return stream.make_table(node_name, operator, table_keys, values)

@@ -147,6 +147,7 @@ class KStreamWindowAggregate(KStreamAggregate):
     def __init__(self, store: WindowStoreFactory, aggregation: StreamAggregation[Any]) -> None:
         super().__init__(store, aggregation)
         self.windows = store.windows
+        self.window_grace_ms = store.windows.grace_ms
 
     def getter(self, context: NodeContext, *, flushed: bool = False) -> Getter:
         store: SerdesTimestampedWindowStore[Any, Any] = context.state_store(self.store.name)

@@ -24,6 +24,7 @@ from streams_runtime.dsl import (
     joins,
     stream_aggregates,
     stream_operations,
+    suppression,
     table_aggregates,
     table_operations,
     transform_values,
@@ -35,6 +36,7 @@ from streams_runtime.dsl.stream_aggregates import A, StreamAggregation
 from streams_runtime.dsl.stream_joins import StreamJoin
 from streams_runtime.dsl.stream_processors import StreamOperator
 from streams_runtime.dsl.streams_graph import Stage, TableStage
+from streams_runtime.dsl.suppression import Suppressed
 from streams_runtime.dsl.table_aggregates import TableAggregation
 from streams_runtime.dsl.windows import JoinWindows, TimeWindows
 from streams_runtime.processors.api import (
@@ -593,6 +595,14 @@ class KTable(Generic[K, V]):
         """
         stream = KStream(table_operations.as_stream(self._stage, name))
         return stream if selector is None else stream.select_key(selector)
+
+    def suppress(self, suppressed: Suppressed, *, name: str | None = None) -> KTable[K, V]:
+        """Returns a table that forwards fewer changes: only the last result of a window, or only the last of several
+        changes of a key. The result forwards changes only while this table gets records. `name`: the name of the node,
+        and, with the suffix `-store`, of the buffer.
+        """
+        _check_kind("KTable.suppress", suppressed, Suppressed)
+        return KTable(suppression.suppressed(self._stage, suppressed, name))
 
     def group_by(
         self,

@@ -57,6 +57,11 @@ class TableOperator(Operator):
     this store. An operator without a store has to implement `view` and `getter`.
     """
 
+    window_grace_ms: int | None = None
+    """The time in milliseconds between the end of a window and the moment when the window closes; None if the operator
+    does not put its records into windows. A session closes after its inactivity gap and the grace period.
+    """
+
     def __init__(self, store: StoreFactory | None) -> None:
         self.store = store
         self.sends_old_values = False

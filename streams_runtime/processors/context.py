@@ -225,6 +225,29 @@ class NodeContext:
         entries.set_flush_listener(flushed, sends_old_values=sends_old_values)
         return True
 
+    def record_context(self) -> ContextTuple:
+        """Returns the context of the record that the node processes. The node must have set `current` before."""
+        return self._task("record_context").record_context()
+
+    def delayed_forwarder(self, child: Receiver) -> Callable[[Any, Any, ContextTuple], None]:
+        """Returns a function (key, value, context) for records that the node has kept. The function passes a record to
+        `child`, with the timestamp and headers of the context. Until `child` returns, this context is the present
+        context of the task. So nodes below get the metadata of the kept record. If a node below raises an error, the
+        handler of processing errors gets the kept record.
+        """
+        forward = self.guarded(child)
+
+        def forward_later(key: Any, value: Any, made_by: ContextTuple) -> None:
+            task = self._task("forward")
+            before = task.begin_flush()
+            try:
+                task.set_context(made_by)
+                forward(key, value, made_by[0], made_by[1])
+            finally:
+                task.end_flush(before)
+
+        return forward_later
+
     def failed(self, error: Exception) -> bool:
         """Calls the handler of processing errors for an error of this node or of a node below it. Returns True if the
         task continues. See `TaskRuntime.node_failed`.

@@ -21,6 +21,7 @@ from streams_runtime.logs.log_errors import LogTimeout
 from streams_runtime.processors.api import Cancellable, PunctuationType, Punctuator, StreamPartitioner
 from streams_runtime.serdes import Serde
 from streams_runtime.state_stores.state_store import StateStore
+from streams_runtime.state_stores.thread_cache import RecordContexts
 
 TASK_ERRORS = (LogTimeout, TaskMigrated, TaskCorrupted, TaskTimeout, ProcessorStateError, ProcessingFailed)
 """Errors of these classes concern the whole task, not only the current record, so no exception handler is called.
@@ -39,7 +40,7 @@ class RunPosition(NamedTuple):
     in_batch: bool = False
 
 
-class TaskRuntime(Protocol):
+class TaskRuntime(RecordContexts, Protocol):
     """A Streams task and its current record. The current record is the record that the task is processing. Only the
     task's own thread may use this object.
     """

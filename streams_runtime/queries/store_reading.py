@@ -89,9 +89,10 @@ def read_entries(builder: StoreBuilder, store: StateStore, limit: int) -> list[E
 
 
 def _readable(builder: StoreBuilder) -> _Readable:
-    if isinstance(builder, SerdesStoreBuilder):
+    if isinstance(builder, SerdesStoreBuilder) and builder.queryable:
         return builder
-    raise _invalid(f"{builder.name!r} is a store of the user's own kind, which cannot be queried")
+    kind = "a suppression buffer" if isinstance(builder, SerdesStoreBuilder) else "a store of the user's own kind"
+    raise _invalid(f"{builder.name!r} is {kind}, which cannot be queried")
 
 
 def _decoded(key_base64: str) -> bytes:

@@ -51,6 +51,8 @@ class SerdesStoreBuilder(Generic[K, V]):
     directory name.
     """
 
+    queryable: ClassVar[bool] = True
+    """False if queries cannot read the store."""
     timestamped: ClassVar[bool] = False
     """True if the values of the store are `ValueAndTimestamp`s. If `timestamped` is True, `value_serde` is the serde of
     the value without its timestamp.

@@ -14,6 +14,7 @@ import sys
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 
+from streams_runtime.common.records import Headers
 from streams_runtime.logs.record_limits import NO_TIMESTAMP_CHECKS, BrokerChecks, RecordLimits
 from streams_runtime.state_stores.state_store import (
     ChangeLogger,
@@ -34,10 +35,12 @@ class _NotLogged:
     def limits_of(self, store: str) -> RecordLimits:
         return RecordLimits(max_bytes=sys.maxsize, compacts=False)
 
-    def check_change(self, store: str, key: bytes, value: bytes | None, timestamp_ms: int) -> None:
+    def check_change(
+        self, store: str, key: bytes, value: bytes | None, timestamp_ms: int, headers: Headers = ()
+    ) -> None:
         """Accepts every change, because there is no changelog."""
 
-    def log_change(self, store: str, key: bytes, value: bytes | None, timestamp_ms: int) -> None:
+    def log_change(self, store: str, key: bytes, value: bytes | None, timestamp_ms: int, headers: Headers = ()) -> None:
         """Does nothing."""
 
 

@@ -18,7 +18,7 @@ from typing import Any, Generic, NamedTuple, Protocol, TypeGuard, TypeVar, cast
 from assignor.topology.group_topology import ChangelogConfig
 from assignor.types import TaskId, TopicPartition
 from streams_runtime.common.errors import StreamsRuntimeError
-from streams_runtime.common.records import K, V
+from streams_runtime.common.records import Headers, K, V
 from streams_runtime.logs.base import IsolationLevel, RecordBatch
 from streams_runtime.logs.record_limits import RecordLimits
 from streams_runtime.serdes import Serde, serializer_of
@@ -31,13 +31,15 @@ class ChangeLogger(Protocol):
     def limits_of(self, store: str) -> RecordLimits:
         """Returns the limits for records in the store's changelog."""
 
-    def check_change(self, store: str, key: bytes, value: bytes | None, timestamp_ms: int) -> None:
+    def check_change(
+        self, store: str, key: bytes, value: bytes | None, timestamp_ms: int, headers: Headers = ()
+    ) -> None:
         """Raises an error if the store's changelog does not accept a change. Sends nothing.
 
         The check is not needed for a change that `RecordLimits.takes_unchecked` accepts.
         """
 
-    def log_change(self, store: str, key: bytes, value: bytes | None, timestamp_ms: int) -> None:
+    def log_change(self, store: str, key: bytes, value: bytes | None, timestamp_ms: int, headers: Headers = ()) -> None:
         """Sends a change. The caller must have checked the change with `check_change`."""
 
 
@@ -93,6 +95,9 @@ class RecordClock(Protocol):
     def record_timestamp_ms(self) -> int: ...
     @property
     def stream_time_ms(self) -> int: ...
+    @property
+    def current_system_time_ms(self) -> int:
+        """The wall-clock time of the task."""
 
 
 class NoRecords:
@@ -100,6 +105,7 @@ class NoRecords:
 
     record_timestamp_ms = -1
     stream_time_ms = -1
+    current_system_time_ms = -1
 
 
 class StateStore(Protocol):
@@ -169,6 +175,19 @@ class OffsetKeepingStore(StateStore, Protocol):
 def keeps_offset(store: StateStore) -> TypeGuard[OffsetKeepingStore]:
     """Returns False for a store in memory, and for a store of a user's own class."""
     return bool(getattr(store, "keeps_offset", False))
+
+
+class CommitLoggingStore(StateStore, Protocol):
+    """A store that collects its changes, and logs each changed key once for each commit."""
+
+    def log_changes(self) -> None:
+        """Sends the changes after the last call to the changelog. The task calls this method before a commit, when the
+        record caches are flushed.
+        """
+
+
+def logs_at_commit(store: StateStore) -> TypeGuard[CommitLoggingStore]:
+    return bool(getattr(store, "logs_at_commit", False))
 
 
 def read_only(store: StateStore, isolation: IsolationLevel) -> StateStore:

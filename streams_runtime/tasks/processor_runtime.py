@@ -40,7 +40,7 @@ from streams_runtime.logs.log_errors import LogTimeout
 from streams_runtime.processors.api import Cancellable, FailedRecord, PunctuationType, Punctuator
 from streams_runtime.processors.graph import ProcessorGraph
 from streams_runtime.processors.runtime import TASK_ERRORS, RunPosition
-from streams_runtime.state_stores.state_store import StateStore
+from streams_runtime.state_stores.state_store import StateStore, logs_at_commit
 from streams_runtime.state_stores.thread_cache import ContextTuple, TaskCache, ThreadCache, extra_bytes
 from streams_runtime.tasks.exception_handling import NO_RECORD, ExceptionHandling
 from streams_runtime.tasks.input_offsets import InputOffsets
@@ -287,12 +287,16 @@ class ProcessorRuntime:
     # --- flush
 
     def flush(self) -> None:
-        """Flush the record cache, and pass all collected output records to the producer. Raises the errors of
+        """Flush the record cache, log the changes of stores that log at a commit, and pass all collected output records
+        to the producer. Raises the errors of
         `process`. If a call of `flush` fails, the next call flushes the remaining changes.
         """
         try:
             if self.cache is not None:
                 self.cache.flush()
+            for store in self.stores.values():
+                if logs_at_commit(store):
+                    store.log_changes()
             self.collector.send_rows()
         except LogTimeout as error:
             raise self._timed_out(error) from error

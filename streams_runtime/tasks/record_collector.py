@@ -230,16 +230,18 @@ class RecordCollector:
         """Returns the limits of one record in the changelog of a store. Raises the errors of a sink."""
         return self._changes_of(store).limits
 
-    def check_change(self, store: str, key: bytes, value: bytes | None, timestamp_ms: int) -> None:
+    def check_change(
+        self, store: str, key: bytes, value: bytes | None, timestamp_ms: int, headers: Headers = ()
+    ) -> None:
         """Raises an error if this change is too large or otherwise invalid for the changelog. Raises the errors of a
         sink.
         """
         partition = self._changelogs[store]
         limits = self._producer.limits_of(partition)
         with _translating(f"sending a record to {partition}"):
-            limits.checked(partition, key, value, timestamp_ms if timestamp_ms > 0 else 0, ())
+            limits.checked(partition, key, value, timestamp_ms if timestamp_ms > 0 else 0, headers)
 
-    def log_change(self, store: str, key: bytes, value: bytes | None, timestamp_ms: int) -> None:
+    def log_change(self, store: str, key: bytes, value: bytes | None, timestamp_ms: int, headers: Headers = ()) -> None:
         """Send a store's change to its changelog. The caller has checked the change with `check_change`. Raises the
         errors of a sink.
         """
@@ -247,6 +249,9 @@ class RecordCollector:
         # in `init`, no record has set the time yet, so the timestamp is negative, and the log would refuse it
         if timestamp_ms < 0:
             timestamp_ms = 0
+        if headers:
+            self._send_alone(rows, key, value, timestamp_ms, headers)
+            return
         self._add(rows, key, value, timestamp_ms)
         if len(rows.keys) >= MOST_ROWS:
             # The change is added before the records are sent, because the store already has the change. With this

@@ -150,6 +150,12 @@ _CAUSES = (
         _WRONG_TYPE,
         r".*(given a str, value serde StringSerde a int|'int' object has no attribute 'encode').*",
     ),
+    _Cause(
+        _STREAMS_EXCEPTION,
+        r"(?P<text>\S+ buffer exceeded its max capacity\. .*)",
+        frozenset({"StreamsError"}),
+        r"(?P<text>.*)",
+    ),
 )
 
 _CAUSES_IN_HEADERS = (
@@ -212,11 +218,23 @@ def _agree(kafka: Error, here: Error, run: Run) -> bool:
 
 def _refusals_agree(kafka: Error, here: Error) -> bool:
     if "rootClass" in kafka:
+        if kafka["at"] == here["at"] == "start" and _serde_is_missing(kafka, here):
+            return True
         kafka = kafka | {"message": f"{kafka['message']}: {kafka['rootMessage']}"}
     same_place = kafka["at"] == here["at"]
     if same_place and _CLASSES.get(kafka["class"]) == here["class"] and kafka["message"] == here["message"]:
         return True
     return any(refusal.fits(kafka, here) for refusal in _REFUSALS)
+
+
+def _serde_is_missing(kafka: Error, here: Error) -> bool:
+    """Kafka misses the serdes of a buffer when it initializes the processor, which the buffer is named after."""
+    node = re.fullmatch(r"failed to initialize processor (?P<node>\S+)", kafka["message"] or "")
+    theirs = re.fullmatch(r"Please specify a (?P<what>key|value) serde or set one through .*", kafka["rootMessage"])
+    ours = re.fullmatch(r".*: (?P<node>\S+)-store needs a (?P<what>key|value) serde, .*", here["rootMessage"])
+    if node is None or theirs is None or ours is None:
+        return False
+    return (node["node"], theirs["what"]) == (ours["node"], ours["what"])
 
 
 def _failed_in_process(kafka: Error, here: re.Match[str], run: Run) -> bool:

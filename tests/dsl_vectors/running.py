@@ -30,6 +30,7 @@ from tests.dsl_vectors.initial_values import give_initial_values
 from tests.dsl_vectors.json_values import MAX_LONG, decode, encode, serde_named, to_json
 from tests.dsl_vectors.processor_api_operators import TopologyMaker
 from tests.dsl_vectors.processors import KAFKAS_METADATA_OF_PUNCTUATORS, NO_METADATA
+from tests.dsl_vectors.suppression_operators import ChangesInKafkasOrder, buffer_changelogs
 
 APPLICATION = "app"
 DEAD_LETTER_TOPIC = "errors.dead.letter.queue.topic.name"
@@ -73,6 +74,7 @@ class Run:
     sink_parents: dict[str, tuple[str, ...]] = field(default_factory=dict)
     sink_topics: dict[str, str] = field(default_factory=dict)
     stores: frozenset[str] = frozenset()
+    buffer_changelogs: dict[str, ChangesInKafkasOrder] = field(default_factory=dict)
 
 
 def run(case: Case, as_kafka: AsKafka = AsKafka()) -> Run:
@@ -133,6 +135,7 @@ def _describe(topology: Topology, result: Run) -> None:
     result.sink_parents = {sink.name: sink.parents for sink in sinks}
     result.sink_topics = {sink.name: definition.full_topic(sink.topic, APPLICATION) for sink in sinks}
     result.stores = frozenset(definition.stores)
+    result.buffer_changelogs = buffer_changelogs(topology, APPLICATION)
     with suppress(Exception):  # the driver raises it again, when the topology is started
         subtopologies = topology.group_topology(APPLICATION).subtopologies
         result.subtopologies = sum(1 for each in subtopologies if each.source_topics)
@@ -268,6 +271,11 @@ class _Following:
                 self.readers[topic] = self.driver.create_output_topic(topic, BYTES, BYTES)
         for topic, reader in sorted(self.readers.items()):
             records = reader.read_all()
+            if topic in self.result.buffer_changelogs:
+                for key, value in self.result.buffer_changelogs[topic].rows(records):
+                    self.result.sent[index] += 1
+                    internal(topic, f"{_hex(key)} {_hex(value)} null\n")
+                continue
             for key, value, timestamp_ms, headers in records[1:] if topic == piped_to else records:
                 self.result.sent[index] += 1
                 if topic in self.case.topics:

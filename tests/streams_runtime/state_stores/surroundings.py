@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from assignor.types import JAVA_LONG_MAX, TaskId, TopicPartition
+from streams_runtime.common.records import Headers
 from streams_runtime.logs.base import RecordBatch
 from streams_runtime.logs.record_limits import RecordLimits
 from streams_runtime.state_stores import StateStore, StoreContext
@@ -23,6 +24,7 @@ class Change(NamedTuple):
     key: bytes
     value: bytes | None
     timestamp_ms: int
+    headers: Headers = ()
 
 
 @dataclass
@@ -32,17 +34,20 @@ class RecordedChanges:
     def limits_of(self, store: str) -> RecordLimits:
         return RecordLimits(max_bytes=1_000_000, compacts=False)
 
-    def check_change(self, store: str, key: bytes, value: bytes | None, timestamp_ms: int) -> None:
+    def check_change(
+        self, store: str, key: bytes, value: bytes | None, timestamp_ms: int, headers: Headers = ()
+    ) -> None:
         """Every change is taken."""
 
-    def log_change(self, store: str, key: bytes, value: bytes | None, timestamp_ms: int) -> None:
-        self.changes.append(Change(store, key, value, timestamp_ms))
+    def log_change(self, store: str, key: bytes, value: bytes | None, timestamp_ms: int, headers: Headers = ()) -> None:
+        self.changes.append(Change(store, key, value, timestamp_ms, headers))
 
 
 @dataclass
 class SetClock:
     record_timestamp_ms: int = -1
     stream_time_ms: int = -1
+    current_system_time_ms: int = -1
 
 
 def set_flush_listener(

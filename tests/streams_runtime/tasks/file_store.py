@@ -7,6 +7,7 @@ import json
 from pathlib import Path
 
 from assignor.types import TaskId, TopicPartition
+from streams_runtime.common.records import Headers
 from streams_runtime.logs.base import RecordBatch
 from streams_runtime.logs.record_limits import RecordLimits
 from streams_runtime.state_stores.state_store import NoRecords, StoreContext
@@ -19,10 +20,12 @@ class ChangesSeen:
     def limits_of(self, store: str) -> RecordLimits:
         raise NotImplementedError
 
-    def check_change(self, store: str, key: bytes, value: bytes | None, timestamp_ms: int) -> None:
+    def check_change(
+        self, store: str, key: bytes, value: bytes | None, timestamp_ms: int, headers: Headers = ()
+    ) -> None:
         """Every change is taken."""
 
-    def log_change(self, store: str, key: bytes, value: bytes | None, timestamp_ms: int) -> None:
+    def log_change(self, store: str, key: bytes, value: bytes | None, timestamp_ms: int, headers: Headers = ()) -> None:
         raise NotImplementedError
 
 
