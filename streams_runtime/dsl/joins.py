@@ -6,10 +6,11 @@ tables has one node for each side, and a third node that merges the results. Whe
 table, the node of this side looks up the key in the other table. The timestamp of a result is the higher timestamp of
 the two joined values.
 Source: `KStreamKTableJoinProcessor` without grace period, `KTableKTableInnerJoin`, `KTableKTableLeftJoin`,
-`KTableKTableRightJoin`, `KTableKTableJoinMerger`. Differs from Kafka: in an inner join with record caches, a key may be
-deleted from both tables between two flushes. This project then removes the key from the result. In Kafka, the key stays
-in the result, because neither side finds a value of the key in the other table. A join of a table with itself is an
-exception: one record deletes a key from both sides, and the key stays in the result, as in Kafka.
+`KTableKTableRightJoin`, `KTableKTableOuterJoin`, `KTableKTableJoinMerger`. Differs from Kafka: in an inner join with
+record caches, a key may be deleted from both tables between two flushes. This project then removes the key from the
+result. In Kafka, the key stays in the result, because neither side finds a value of the key in the other table. A join
+of a table with itself is an exception: one record deletes a key from both sides, and the key stays in the result, as in
+Kafka.
 
 As in Kafka, a deleted key also stays in the result in the following case. Between two flushes, a key is added to the
 first table, and then removed from this table. Between these two changes, the second table forwards a change of the key.
@@ -30,7 +31,7 @@ from streams_runtime.processors.context import NodeContext, Operator, Receiver
 
 Joiner = Callable[[Any, Any, Any], Any]
 """The type of a function that gets a key and its two values, and returns the result. In a left join, the right value is
-None if the right table does not have the key.
+None if the right table does not have the key. In an outer join, one of the two values may be None.
 """
 
 
@@ -84,7 +85,8 @@ class JoinSide(Operator):
     value of this side and the value of the other side.
 
     `needs_this`: True if a result needs a value of this side. `needs_other`: True if a result needs a value of the
-    other side. An inner join needs the values of both sides. A left join needs only the value of the left table.
+    other side. An inner join needs the values of both sides. A left join needs only the value of the left table. An
+    outer join needs the value of at least one side.
     """
 
     this: TableOperator
@@ -120,8 +122,8 @@ class JoinSide(Operator):
         return join
 
     def joined(self, key: Any, value: Any, other: Any) -> Any:
-        """Returns the joined value, or None if a needed value is None."""
-        if (value is None and self.needs_this) or (other is None and self.needs_other):
+        """Returns the joined value, or None if a needed value is None, or if both values are None."""
+        if (value is None and self.needs_this) or (other is None and (self.needs_other or value is None)):
             return None
         return self.joiner(key, value, other)
 
@@ -140,6 +142,16 @@ def left_join(left: TableOperator, right: TableOperator, joiner: Joiner) -> tupl
     return (
         JoinSide(left, right, joiner, needs_this=True, needs_other=False),
         JoinSide(right, left, partial(_reversed, joiner), needs_this=False, needs_other=True),
+    )
+
+
+def outer_join(left: TableOperator, right: TableOperator, joiner: Joiner) -> tuple[JoinSide, JoinSide]:
+    """Returns the two sides of an outer join. Tells both tables to forward old values."""
+    left.send_old_values(keep_store=True)
+    right.send_old_values(keep_store=True)
+    return (
+        JoinSide(left, right, joiner, needs_this=False, needs_other=False),
+        JoinSide(right, left, partial(_reversed, joiner), needs_this=False, needs_other=False),
     )
 
 
@@ -193,13 +205,15 @@ class KTableKTableJoin(TableOperator):
             return super().getter(context, flushed=flushed)
         left = self.left.this.getter(context, flushed=flushed)
         right = self.right.this.getter(context, flushed=flushed)
-        joined = self.left.joined
+        joined, needs_left = self.left.joined, self.left.needs_this
 
         def get(key: Any) -> tuple[int, Any] | None:
-            found, other = left(key), None
-            if found is None:
+            newest_ms, this, other = -1, None, None
+            found = left(key)
+            if found is not None:
+                newest_ms, this = found
+            elif needs_left:
                 return None
-            newest_ms, this = found
             found = right(key)
             if found is not None:
                 other_ms, other = found

@@ -660,6 +660,26 @@ class KTable(Generic[K, V]):
         result = table_operations.ResultingTable(key_serde, value_serde, store)
         return KTable(table_operations.joined(self._stage, other._stage, sides, result, name))
 
+    def outer_join(
+        self,
+        other: KTable[K, VT],
+        joiner: Callable[[V | None, VT | None], V2] | Callable[[K, V | None, VT | None], V2],
+        *,
+        with_key: bool = False,
+        key_serde: Serde[K] | None = None,
+        value_serde: Serde[V2] | None = None,
+        store: StoreArgument = None,
+        name: str | None = None,
+    ) -> KTable[K, V2]:
+        """Joins the two values of each key that at least one of the tables has. If a table does not have the key, the
+        joiner gets None as its value.
+        """
+        _check_kind("KTable.outer_join", other, KTable)
+        check_functions("KTable.outer_join", joiner=joiner)
+        sides = joins.outer_join(self._stage.operator, other._stage.operator, joins.joiner_with_key(joiner, with_key))
+        result = table_operations.ResultingTable(key_serde, value_serde, store)
+        return KTable(table_operations.joined(self._stage, other._stage, sides, result, name))
+
 
 class KGroupedTable(Generic[K, V]):
     """The entries of a table, grouped by a new key. An aggregation makes a table. If an entry is changed or removed,

@@ -290,13 +290,13 @@ def group_table(_maker: DslMaker, operator: Operator, table: KTable[Any, Any]) -
     return table.group_by(selector, **operator.serdes, name=operator.name)
 
 
-@on(KTable, "join", "leftJoin")
+@on(KTable, "join", "leftJoin", "outerJoin")
 def join_table(maker: DslMaker, operator: Operator, table: KTable[Any, Any], other: KTable[Any, Any]) -> Any:
     if "foreignKey" in operator:
         raise NotKnown("foreign-key join")
     option = maker.materialized(operator)
     joiner = operator.joiner_without_key()
-    method = table.join if operator.kind == "join" else table.left_join
+    method = {"join": table.join, "leftJoin": table.left_join, "outerJoin": table.outer_join}[operator.kind]
     return method(other, joiner, **option.serdes, store=option.store_if_given, name=operator.name)
 
 

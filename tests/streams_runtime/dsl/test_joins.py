@@ -70,6 +70,35 @@ def test_should_read_a_row_of_a_join_with_the_later_of_its_two_times() -> None:
         assert run.read("out") == [("a", "x+1+A", 9)]
 
 
+def test_should_read_an_outer_join_that_is_not_kept_from_either_side() -> None:
+    builder = StreamsBuilder()
+    joined = builder.table("left", STRING, STRING).outer_join(builder.table("right", STRING, STRING), both)
+    builder.stream("stream", STRING, STRING).join(joined, lambda _value, found: found).to("out", value_serde=STRING)
+    with driven(builder) as run:
+        run.pipe("left", ("a", "1", 1), ("c", "3", 2))
+        run.pipe("right", ("b", "B", 3), ("c", "C", 4))
+        run.pipe("stream", ("a", "", 5), ("b", "", 6), ("c", "", 7), ("d", "", 8))
+        assert [value for _, value, _ in run.read("out")] == ["1+None", "None+B", "3+C"]
+
+
+def test_should_remove_a_row_of_an_outer_join_with_its_last_side() -> None:
+    builder = StreamsBuilder()
+    left, right = builder.table("left", STRING, STRING), builder.table("right", STRING, STRING)
+    left.outer_join(right, both, store="joined", value_serde=STRING).to_stream().to("out")
+    with driven(builder) as run:
+        run.pipe("left", ("k", "1", 1))
+        run.pipe("right", ("k", "A", 2))
+        run.pipe("left", ("k", None, 3), ("k", None, 4))
+        run.pipe("right", ("k", None, 5), ("k", None, 6))
+        assert run.read("out") == [
+            ("k", "1+None", 1),
+            ("k", "1+A", 2),
+            ("k", "None+A", 3),
+            ("k", None, 5),
+        ]
+        assert list(run.driver.get_key_value_store("joined").all()) == []
+
+
 def test_should_keep_records_without_key_before_the_repartition_topic_of_a_left_join_alone() -> None:
     builder = StreamsBuilder()
     without_key: Any = builder.stream("stream", STRING, STRING).select_key(lambda _key, _value: None)
