@@ -124,11 +124,14 @@ if TYPE_CHECKING:
     from streams_runtime.state_stores import StoreBuilder as StoreBuilder
     from streams_runtime.state_stores import TimestampedKeyValueStore as TimestampedKeyValueStore
     from streams_runtime.state_stores import ValueAndTimestamp as ValueAndTimestamp
+    from streams_runtime.state_stores import VersionedKeyValueStore as VersionedKeyValueStore
+    from streams_runtime.state_stores import VersionedRecord as VersionedRecord
     from streams_runtime.state_stores import Windowed as Windowed
     from streams_runtime.state_stores import WindowStore as WindowStore
     from streams_runtime.state_stores import key_value_store as key_value_store
     from streams_runtime.state_stores import timestamped_key_value_store as timestamped_key_value_store
     from streams_runtime.state_stores import timestamped_window_store as timestamped_window_store
+    from streams_runtime.state_stores import versioned_key_value_store as versioned_key_value_store
     from streams_runtime.state_stores import window_store as window_store
     from streams_runtime.tasks.exception_handling import dead_letter as dead_letter
     from streams_runtime.tasks.exception_handling import fail as fail

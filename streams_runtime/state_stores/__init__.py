@@ -1,15 +1,17 @@
 """State stores keep the state of processors between records. When a process has ended, the next owner of its tasks
 restores their stores from changelogs.
 
-`key_value_store`, `timestamped_key_value_store`, `window_store` and `timestamped_window_store` make builders of stores.
-`state_store` defines the protocols of stores. A store consists of layers. The outer layer has the serdes (`key_value`,
-`window`). Below the outer layer are an optional record cache (`caching`) and the layer `change_logging`. The inner
-layer keeps bytes on disk (`rocksdb`, `rocksdb_window`) or in memory (`in_memory_stores`).
+`key_value_store`, `timestamped_key_value_store`, `versioned_key_value_store`, `window_store` and
+`timestamped_window_store` make builders of stores. `state_store` defines the protocols of stores. A store consists of
+layers. The outer layer has the serdes (`key_value`, `versioned`, `window`). Below the outer layer are an optional
+record cache (`caching`) and the layer `change_logging`. The inner layer keeps bytes on disk (`rocksdb`,
+`rocksdb_versioned`, `rocksdb_window`) or in memory (`in_memory_stores`).
 """
 
 from streams_runtime.state_stores.builders import key_value_store as key_value_store
 from streams_runtime.state_stores.builders import timestamped_key_value_store as timestamped_key_value_store
 from streams_runtime.state_stores.builders import timestamped_window_store as timestamped_window_store
+from streams_runtime.state_stores.builders import versioned_key_value_store as versioned_key_value_store
 from streams_runtime.state_stores.builders import window_store as window_store
 from streams_runtime.state_stores.state_store import KeyValueStore as KeyValueStore
 from streams_runtime.state_stores.state_store import StateStore as StateStore
@@ -19,3 +21,5 @@ from streams_runtime.state_stores.state_store import TimestampedKeyValueStore as
 from streams_runtime.state_stores.state_store import ValueAndTimestamp as ValueAndTimestamp
 from streams_runtime.state_stores.state_store import Windowed as Windowed
 from streams_runtime.state_stores.state_store import WindowStore as WindowStore
+from streams_runtime.state_stores.versioned import VersionedKeyValueStore as VersionedKeyValueStore
+from streams_runtime.state_stores.versioned import VersionedRecord as VersionedRecord

@@ -1,15 +1,16 @@
 """Users define the stores of a topology with builders. Builders can be compared, pickled and sent to executors.
 
-The public names of the classes are `key_value_store`, `timestamped_key_value_store`, `window_store` and
-`timestamped_window_store`. Source: `Stores`, `KeyValueStoreBuilder`, `TimestampedKeyValueStoreBuilder`,
-`WindowStoreBuilder`, `TimestampedWindowStoreBuilder`.
+The public names of the classes are `key_value_store`, `timestamped_key_value_store`, `versioned_key_value_store`,
+`window_store` and `timestamped_window_store`. Source: `Stores`, `KeyValueStoreBuilder`,
+`TimestampedKeyValueStoreBuilder`, `VersionedKeyValueStoreBuilder`, `WindowStoreBuilder`,
+`TimestampedWindowStoreBuilder`.
 """
 
 from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any, ClassVar, Generic, TypeVar
 
-from assignor.errors import InputError
+from assignor.errors import IllegalArgumentError, InputError
 from assignor.names.legal_names import NAME_RULE, is_legal_name, shown_name
 from assignor.topology.builder import LOGGED
 from assignor.topology.group_topology import ChangelogConfig, ChangelogType
@@ -24,10 +25,12 @@ from streams_runtime.state_stores.in_memory_stores import (
 )
 from streams_runtime.state_stores.key_value import SerdesKeyValueStore, SerdesTimestampedKeyValueStore
 from streams_runtime.state_stores.rocksdb import KEY_VALUE_FORMAT, RocksDBStore
+from streams_runtime.state_stores.rocksdb_versioned import RocksDBVersionedStore
 from streams_runtime.state_stores.rocksdb_window import RocksDBWindowStore
 from streams_runtime.state_stores.state_store import KeyValueBytesStore, StoreBuilder, WindowBytesStore
 from streams_runtime.state_stores.store_format import StoreFormat, StoreKind
 from streams_runtime.state_stores.transaction_buffer import TransactionBuffer
+from streams_runtime.state_stores.versioned import ChangeLoggingVersionedBytesStore, SerdesVersionedKeyValueStore
 from streams_runtime.state_stores.window import SerdesTimestampedWindowStore, SerdesWindowStore
 from streams_runtime.state_stores.window_keys import segment_interval_ms
 
@@ -101,6 +104,38 @@ class TimestampedKeyValueStoreBuilder(_KeyValueBuilder[K, V]):
 
     def build(self) -> SerdesTimestampedKeyValueStore[K, V]:
         return SerdesTimestampedKeyValueStore(self._bytes_store(), self.key_serde, self.value_serde)
+
+
+@dataclass(frozen=True)
+class VersionedKeyValueStoreBuilder(SerdesStoreBuilder[K, V]):
+    """The builder of a versioned store. `SerdesStoreBuilder` describes the other arguments.
+
+    `history_retention_ms`: the time for which older versions of a key are kept. The builder sets the type of the
+    changelog to VERSIONED. If `changelog` has no `min_compaction_lag_ms`, the builder uses the history retention. As in
+    Kafka, a versioned store is always persistent, and has no record cache. Raises the errors of `SerdesStoreBuilder`.
+    Raises IllegalArgumentError for a negative history retention, for a store in memory, and for a record cache.
+    """
+
+    _: KW_ONLY
+    history_retention_ms: int
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.history_retention_ms < 0:
+            raise IllegalArgumentError("historyRetention cannot be negative")
+        if not self.persistent or self.caching:
+            what = "a record cache" if self.caching else "a form in memory"
+            raise IllegalArgumentError(f"store {self.name}: a versioned store does not have {what}")
+        if (given := self.changelog) is not None:
+            lag_ms = self.history_retention_ms if given.min_compaction_lag_ms is None else given.min_compaction_lag_ms
+            versioned = replace(given, type=ChangelogType.VERSIONED, min_compaction_lag_ms=lag_ms)
+            # `self.changelog = ...` would fail, because the dataclass is frozen
+            object.__setattr__(self, "changelog", versioned)
+
+    def build(self) -> SerdesVersionedKeyValueStore[K, V]:
+        bytes_store = RocksDBVersionedStore(self.name, self.history_retention_ms)
+        logging_store = ChangeLoggingVersionedBytesStore(bytes_store)
+        return SerdesVersionedKeyValueStore(logging_store, self.key_serde, self.value_serde)
 
 
 @dataclass(frozen=True)
@@ -180,6 +215,7 @@ class TimestampedWindowStoreBuilder(WindowBuilder[K, V]):
 
 key_value_store = KeyValueStoreBuilder
 timestamped_key_value_store = TimestampedKeyValueStoreBuilder
+versioned_key_value_store = VersionedKeyValueStoreBuilder
 window_store = WindowStoreBuilder
 timestamped_window_store = TimestampedWindowStoreBuilder
 

@@ -47,19 +47,18 @@ class _NotLogged:
 _NOT_LOGGED: ChangeLogger = _NotLogged()
 
 
-class ChangeLoggingStore(WrappedStateStore[Inner], ABC):
-    """The base of the stores that log changes. `timestamped`: True if each value begins with its timestamp.
+class LoggedStore(WrappedStateStore[Inner]):
+    """The base of all stores that log changes.
 
-    A record cache can skip `check` for most changes, because `check` accepts every change within two limits. The key
-    and value together must have at most `always_accepted_bytes`. The timestamp must be at most
+    A record cache can skip the check of most changes, because the changelog accepts every change within two limits. The
+    key and value together must have at most `always_accepted_bytes`. The timestamp must be at most
     `timestamp_checks.accepted_to_ms`.
     """
 
-    def __init__(self, inner: Inner, *, timestamped: bool = False) -> None:
+    def __init__(self, inner: Inner) -> None:
         super().__init__(inner)
         # each change needs the name, and the property `name` of `inner` is slow: it calls each layer below
         self._name = inner.name
-        self._timestamped = timestamped
         self._use(_NOT_LOGGED, NoRecords())
 
     def _bind(self, context: StoreContext) -> None:
@@ -75,17 +74,30 @@ class ChangeLoggingStore(WrappedStateStore[Inner], ABC):
         self.always_accepted_bytes = -1
         self.timestamp_checks: BrokerChecks = NO_TIMESTAMP_CHECKS
 
+    def check_logged(self, key: bytes, value: bytes | None, timestamp_ms: int) -> None:
+        """Raises an error if the changelog does not accept a record."""
+        if self._limits is None:  # read the limits at the first change, because a standby never needs them
+            self._limits = limits = self._changes.limits_of(self._name)
+            self.always_accepted_bytes, self.timestamp_checks = limits.max_bytes, limits.checks
+        if not self._limits.takes_unchecked(key, value, timestamp_ms):
+            self._changes.check_change(self._name, key, value, timestamp_ms)
+
+
+class ChangeLoggingStore(LoggedStore[Inner], ABC):
+    """The base of the stores that log changes and that may have a record cache. `timestamped`: True if each value
+    begins with its timestamp.
+    """
+
+    def __init__(self, inner: Inner, *, timestamped: bool = False) -> None:
+        super().__init__(inner)
+        self._timestamped = timestamped
+
     def check(self, key: bytes, value: bytes | None) -> None:
         """Raises an error if the changelog does not accept a change.
 
         `key`: the key in the form that the changelog contains. `value`: the value in the form that the store contains.
         """
-        if self._limits is None:  # read the limits at the first change, because a standby never needs them
-            self._limits = limits = self._changes.limits_of(self._name)
-            self.always_accepted_bytes, self.timestamp_checks = limits.max_bytes, limits.checks
-        logged, timestamp_ms = self._logged(value, self._clock.record_timestamp_ms)
-        if not self._limits.takes_unchecked(key, logged, timestamp_ms):
-            self._changes.check_change(self._name, key, logged, timestamp_ms)
+        self.check_logged(key, *self._logged(value, self._clock.record_timestamp_ms))
 
     @abstractmethod
     def read(self, key: bytes) -> bytes | None:

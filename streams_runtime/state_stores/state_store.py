@@ -1,5 +1,5 @@
 """The protocols of state stores. Tasks use `StateStore`. Processors use `KeyValueStore` and `WindowStore`. Each layer
-inside a store is a `KeyValueBytesStore` or a `WindowBytesStore`.
+inside a store is a `KeyValueBytesStore` or a `WindowBytesStore`. `versioned` has the protocols of versioned stores.
 
 Processors put objects into a store and get objects from it. The store sends each change to its changelog, and keeps its
 content as bytes in RocksDB or in memory. Standbys and restores change a store only by `restore`. A task calls its

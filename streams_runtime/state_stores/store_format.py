@@ -37,6 +37,8 @@ class StoreKind(StrEnum):
     WINDOW = "window"
     TIMESTAMPED_WINDOW = "timestamped window"
     DUPLICATES_WINDOW = "window with duplicates"
+    VERSIONED = "versioned"
+    JOIN_BUFFER = "join buffer"
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +46,7 @@ class StoreFormat:
     """The content of a format file.
 
     `kind`: a `StoreKind`, or a kind of a later release that this release does not know. `retention_ms`,
-    `segment_interval_ms`: None if the store is not a window store.
+    `segment_interval_ms`: None if the store has no segments.
     """
 
     kind: str

@@ -11,6 +11,7 @@ from streams_runtime import (
     StoreBuilder,
     key_value_store,
     timestamped_key_value_store,
+    versioned_key_value_store,
     window_store,
 )
 from tests.dsl_vectors.cases import NotKnown
@@ -128,6 +129,10 @@ class Operator(Options):
                 more["retention_ms"], more["window_size_ms"] = self["retention_ms"], self["windowSize_ms"]
                 more["retain_duplicates"] = bool(self.get("retainDuplicates", False))
                 return window_store(self["store"], keys, values, **more)
+            case "versioned":
+                more["persistent"] = True  # Kafka has no versioned store in memory, and the oracle ignores the option
+                more["history_retention_ms"] = self["historyRetention_ms"]
+                return versioned_key_value_store(self["store"], keys, values, **more)
         raise NotKnown(f"store of type {self['storeType']}")
 
 
@@ -169,9 +174,9 @@ def materialized(operator: Operator, *, in_memory_by_default: bool) -> Materiali
     if written is None:
         return MaterializedOption(False, Materialized(persistent=not in_memory_by_default), None, None)
     options = Options(f"Materialized of {operator.kind}", written)
-    if "historyRetention_ms" in options:
-        raise NotKnown("versioned store")
     more: dict[str, Any] = {"persistent": not in_memory_by_default}
+    if "historyRetention_ms" in options:
+        more = {"history_retention_ms": options["historyRetention_ms"]}
     if "storeType" in options:
         more["persistent"] = options["storeType"] == "rocksDB"
     if "caching" in options:

@@ -278,3 +278,23 @@ KEY_VALUE_QUERIES: dict[str, Callable[..., None]] = {
         record, processor.store.prefix_scan(prefix.encode())
     ),
 }
+
+
+@PROCESSORS.named("versionedScript")
+def run_versioned_script(processor: CaseProcessor, record: AnyRecord) -> None:
+    """A value is put; the answer is when it ends. `?name` is a call of the store."""
+    key, value, timestamp_ms, _headers = record
+    if key is None:
+        return
+    match value:
+        case "?get":
+            found = processor.store.get(key)
+        case "?asof":
+            found = processor.store.get(key, timestamp_ms)
+        case "?delete":
+            found = processor.store.delete(key, timestamp_ms)
+        case _:
+            processor.answer(record, key, processor.store.put(key, value, timestamp_ms))
+            return
+    shown = None if found is None else f"{text(found.value)}@{found.timestamp_ms}-{found.valid_to_ms or ''}"
+    processor.answer(record, key, shown)

@@ -240,7 +240,7 @@ class _Following:
         answer["dropped_records"] = sum(self.driver.dropped_records().values())
         if self.result.error is None:
             stores = self.driver.get_all_state_stores()
-            answer["stores"] = {name: _dumped(stores.get(name)) for name in store_names}
+            answer["stores"] = {name: _dumped(stores.get(name), self.case) for name in store_names}
 
     def _read_written_inputs(self) -> None:
         """Topics with inputs to which the topology writes, too, are read from the start: the inputs are left out."""
@@ -319,11 +319,18 @@ def _header_text(name: str, data: bytes | None) -> str | None:
 # stores
 
 
-def _dumped(store: Any) -> dict[str, Any] | None:
-    """None for a store that the topology does not have."""
+def _dumped(store: Any, case: Case) -> dict[str, Any] | None:
+    """None for a store that the topology does not have. A versioned store is read for the keys and times of inputs."""
     if store is None:
         return None
-    if hasattr(store, "fetch_all"):
+    if hasattr(store, "versions"):
+        kind = "versioned"
+        records = [record for record in case.inputs if "topic" in record]
+        keys = {record["key"] for record in records if isinstance(record.get("key"), str)}
+        times = {record["timestamp_ms"] for record in records}
+        found = [(key, time, store.get(key, time)) for key in keys for time in (None, *times)]
+        rows = [[key, time, to_json(each.value), *each[1:]] for key, time, each in found if each is not None]
+    elif hasattr(store, "fetch_all"):
         kind = "window"
         windows = store.fetch_all(0, MAX_LONG)
         rows = [[to_json(window.key), window.start_ms, *_stored(value)] for window, value in windows]
