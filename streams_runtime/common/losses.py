@@ -47,6 +47,11 @@ class DropReason(StrEnum):
     """
 
     NULL_KEY_OR_VALUE = "null-key-or-value"
+    OUT_OF_ORDER = "out-of-order"
+    """A versioned table is joined with another table, and has a newer value of the key. Only its newest values are
+    joined (KIP-914).
+    """
+
     NEGATIVE_TIMESTAMP = "negative-timestamp"
     DESERIALIZATION_ERROR = "deserialization-error"
     PROCESSING_ERROR = "processing-error"
@@ -60,6 +65,7 @@ _REASON_TEXTS = {
     DropReason.NULL_KEY: "null key",
     DropReason.NULL_KEY_BEFORE_REPARTITION: "null key before a repartition topic",
     DropReason.NULL_KEY_OR_VALUE: "null key or value",
+    DropReason.OUT_OF_ORDER: "older than its key in a versioned table",
     DropReason.NEGATIVE_TIMESTAMP: "negative timestamp",
     DropReason.DESERIALIZATION_ERROR: "cannot be read",
     DropReason.PROCESSING_ERROR: "failed in a processor",

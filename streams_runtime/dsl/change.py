@@ -34,6 +34,20 @@ class Change(NamedTuple, Generic[V]):
     old: V | None = None
 
 
+class OutOfOrderChange(tuple[Any, Any]):
+    """A change (new, old) that does not change the newest value of its key: a versioned table got a value that is older
+    than the newest one. Most operators treat it like any other change. A filter, a join of tables and a grouping of a
+    versioned table have rules for it. Source: `Change.isLatest`; KIP-914.
+    """
+
+    __slots__ = ()
+
+
+def in_order_of(change: tuple[Any, Any], new: Any, old: Any) -> tuple[Any, Any]:
+    """Returns the change (new, old), which is out of order if `change` is."""
+    return OutOfOrderChange((new, old)) if change.__class__ is OutOfOrderChange else (new, old)
+
+
 value_of_change: Callable[[tuple[V | None, V | None]], V | None] = itemgetter(0)
 """Returns the new value of a change. `KTable.to_stream` makes records with the new value."""
 

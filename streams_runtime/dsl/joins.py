@@ -1,6 +1,7 @@
 """Joins by key. A join has a stream and a table as inputs, or two tables.
 
-In a join of a stream with a table, each record is joined with the table's present value. A join of a stream with a
+In a join of a stream with a table, each record is joined with the table's present value. If the table is versioned, the
+record is joined with the value that was valid at the timestamp of the record. A join of a stream with a
 table makes results only for records of the stream. A change of the table makes no result. As in Kafka, a join of two
 tables has one node for each side, and a third node that merges the results. When the value of a key changes in one
 table, the node of this side looks up the key in the other table. The timestamp of a result is the higher timestamp of
@@ -25,6 +26,7 @@ from typing import Any
 
 from streams_runtime.common.losses import DropReason
 from streams_runtime.common.records import Headers
+from streams_runtime.dsl.change import OutOfOrderChange, in_order_of
 from streams_runtime.dsl.materialized import StoreFactory
 from streams_runtime.dsl.table_operators import Getter, TableOperator
 from streams_runtime.processors.context import NodeContext, Operator, Receiver
@@ -50,13 +52,13 @@ def joining_table(table: TableOperator, joiner: Joiner, child: Receiver, context
     """Joins each record with the table. A record is left out if it has no key or no value, or if the table does not
     have its key.
     """
-    get = table.getter(context)
+    get, get_as_of = table.getter(context), table.getter_as_of(context) if table.reads_as_of else None
 
     def join(key: Any, value: Any, timestamp_ms: int, headers: Headers) -> None:
         if key is None or value is None:
             context.drop(DropReason.NULL_KEY_OR_VALUE, "null join key or value")
             return
-        found = get(key)
+        found = get(key) if get_as_of is None else get_as_of(key, timestamp_ms)
         if found is not None:
             child(key, joiner(key, value, found[1]), timestamp_ms, headers)
 
@@ -67,13 +69,15 @@ def left_joining_table(table: TableOperator, joiner: Joiner, child: Receiver, co
     """Joins each record with the table. A record without value is left out. A record without key is joined with None
     (KIP-962).
     """
-    get = table.getter(context)
+    get, get_as_of = table.getter(context), table.getter_as_of(context) if table.reads_as_of else None
 
     def left_join(key: Any, value: Any, timestamp_ms: int, headers: Headers) -> None:
         if value is None:
             context.drop(DropReason.NULL_KEY_OR_VALUE, "null join key or value")
             return
-        found = None if key is None else get(key)
+        found = None
+        if key is not None:
+            found = get(key) if get_as_of is None else get_as_of(key, timestamp_ms)
         child(key, joiner(key, value, None if found is None else found[1]), timestamp_ms, headers)
 
     return left_join
@@ -98,12 +102,15 @@ class JoinSide(Operator):
 
     def connect(self, child: Receiver, context: NodeContext) -> Receiver:
         get_other, get_flushed_other = self.other.getter(context), self.other.getter(context, flushed=True)
-        joined, wants_old = self.joined, self.sends_old_values
+        joined, wants_old, versioned = self.joined, self.sends_old_values, self.this.is_versioned
         needs_other, needs_both = self.needs_other, self.needs_this and self.needs_other
 
         def join(key: Any, change: Any, timestamp_ms: int, headers: Headers) -> None:
             if key is None:
                 context.drop(DropReason.NULL_KEY, "null key")
+                return
+            if versioned and change.__class__ is OutOfOrderChange:
+                context.drop(DropReason.OUT_OF_ORDER, "a newer value of its key in a versioned table")
                 return
             new, old = change
             found = get_other(key)
@@ -117,7 +124,8 @@ class JoinSide(Operator):
             if found is not None:
                 other_ms, other = found
                 timestamp_ms = max(timestamp_ms, other_ms)
-            child(key, (joined(key, new, other), joined(key, old, other) if wants_old else None), timestamp_ms, headers)
+            old_joined = joined(key, old, other) if wants_old else None
+            child(key, in_order_of(change, joined(key, new, other), old_joined), timestamp_ms, headers)
 
         return join
 
@@ -175,6 +183,7 @@ class KTableKTableJoin(TableOperator):
         entries, forwards_on_flush, current = None, False, context.current
         if self.store is not None:
             entries, forwards_on_flush = self.opened(child, context)
+            child = self.after_put(child, context)
 
         def merge(key: Any, change: Any, timestamp_ms: int, headers: Headers) -> None:
             new, old = change
@@ -184,7 +193,7 @@ class KTableKTableJoin(TableOperator):
                     entries.stored_key_of(key), None if new is None else entries.write(timestamp_ms, new), timestamp_ms
                 )
             if not forwards_on_flush:
-                child(key, (new, old if wants_old else None), timestamp_ms, headers)
+                child(key, in_order_of(change, new, old if wants_old else None), timestamp_ms, headers)
 
         return merge
 

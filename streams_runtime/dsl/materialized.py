@@ -13,7 +13,11 @@ from streams_runtime.dsl.naming import checked_name
 from streams_runtime.dsl.windows import TimeWindows
 from streams_runtime.serdes import Serde
 from streams_runtime.serdes.defaults import DefaultSerde
-from streams_runtime.state_stores.builders import timestamped_key_value_store, timestamped_window_store
+from streams_runtime.state_stores.builders import (
+    timestamped_key_value_store,
+    timestamped_window_store,
+    versioned_key_value_store,
+)
 from streams_runtime.state_stores.state_store import StoreBuilder
 
 
@@ -27,7 +31,9 @@ class Materialized:
     is the window size plus the grace period. This is also the default value. `caching`: True to give the store a record
     cache. The record cache of a table collects the updates of a key. The record cache is flushed at each commit, and
     when it is full. The table then forwards only the last update of each key. If the operation's result is a stream,
-    each record is forwarded at once, and the cache delays only the writes to the store.
+    each record is forwarded at once, and the cache delays only the writes to the store. `history_retention_ms`: the
+    time for which a versioned store keeps the older values of a key; None for a store without older values. As in
+    Kafka, a versioned store is in RocksDB, and has no record cache.
     """
 
     name: str | None = None
@@ -35,6 +41,15 @@ class Materialized:
     changelog: ChangelogConfig | None = field(default=LOGGED)
     retention_ms: int | None = None
     caching: bool = True
+    history_retention_ms: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.history_retention_ms is not None and not self.persistent:
+            raise IllegalArgumentError("A versioned store is always persistent.")
+
+    @property
+    def is_versioned(self) -> bool:
+        return self.history_retention_ms is not None
 
 
 StoreArgument = str | Materialized | None
@@ -51,7 +66,7 @@ def checked_settings(store: StoreArgument) -> Materialized:
 
 @dataclass(frozen=True, slots=True)
 class StoreFactory:
-    """Makes the builder of a key-value store with timestamps."""
+    """Makes the builder of a key-value store with timestamps, or of a versioned store."""
 
     name: str
     key_serde: Serde[Any] | None
@@ -59,6 +74,10 @@ class StoreFactory:
     settings: Materialized
 
     def builder(self) -> StoreBuilder:
+        if (retention_ms := self.settings.history_retention_ms) is not None:
+            return versioned_key_value_store(
+                **{**self.arguments(), "caching": False}, history_retention_ms=retention_ms
+            )
         return timestamped_key_value_store(**self.arguments())
 
     def arguments(self) -> dict[str, Any]:

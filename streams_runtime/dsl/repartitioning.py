@@ -121,10 +121,11 @@ class GroupedTableRepartitionNode(GraphNode):
 @dataclass(eq=False, repr=False)
 class GroupedTableSelectNode(GraphNode):
     """Forwards each change of a table under the key of its group. The name and the serdes of the repartition topic come
-    from the aggregation below this node.
+    from the aggregation below this node. `versioned`: True if the table is versioned.
     """
 
     selector: Callable[[Any, Any], tuple[Any, Any]]
+    versioned: bool
 
     def write(self, topology: Topology) -> None:
         below = next((child for child in self.children if isinstance(child, GroupedTableRepartitionNode)), None)
@@ -133,7 +134,9 @@ class GroupedTableSelectNode(GraphNode):
         # serde BYTES.
         topic = "" if below is None else below.topic
         keys = BYTES if below is None else below.key_serde or DefaultSerde("key", below.topic)
-        topology.add_processor(self.name, KTableRepartitionMap(self.selector, topic, keys), self.parent_names())
+        topology.add_processor(
+            self.name, KTableRepartitionMap(self.selector, topic, keys, self.versioned), self.parent_names()
+        )
 
 
 Condition = Callable[[GraphNode], bool]

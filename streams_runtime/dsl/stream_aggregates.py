@@ -94,7 +94,7 @@ class KStreamAggregate(StoredTableOperator):
 
     def connect(self, child: Receiver, context: NodeContext) -> Receiver:
         entries, forwards_on_flush = self.opened(child, context)
-        return self._aggregate(entries, None if forwards_on_flush else child, context)
+        return self._aggregate(entries, None if forwards_on_flush else self.after_put(child, context), context)
 
     def _aggregate(self, entries: EntryAccess, child: Receiver | None, context: NodeContext) -> Callable[..., None]:
         """Returns a function that updates the aggregate of a record's key. In an aggregation by window, the caller of

@@ -15,6 +15,7 @@ from typing import Any, Generic
 
 from assignor.errors import StreamsError
 from streams_runtime.common.records import Headers
+from streams_runtime.dsl.change import OutOfOrderChange
 from streams_runtime.dsl.materialized import StoreFactory
 from streams_runtime.dsl.stream_aggregates import A, Aggregator, Initializer, Reducer, added_by, nothing, one_more, zero
 from streams_runtime.dsl.table_operators import StoredTableOperator
@@ -65,12 +66,15 @@ class KTableRepartitionMap(Operator):
 
     The keys of two groups are compared as bytes, because the topic, the store and the partitioner use the bytes.
     Python's equality would be wrong: in Python, 1 equals True and 1.0, and NaN does not equal itself. `topic`: the name
-    of the repartition topic without the application id. `key_serde`: the serde of the keys in the topic.
+    of the repartition topic without the application id. `key_serde`: the serde of the keys in the topic. `versioned`:
+    True if the table is versioned. The aggregate of a versioned table has only the newest values, so changes out of
+    order are not forwarded.
     """
 
     selector: Callable[[Any, Any], tuple[Any, Any]]
     topic: str
     key_serde: Serde[Any]
+    versioned: bool = False
 
     def with_inner(self, change: Callable[[Serde[Any]], Serde[Any]]) -> KTableRepartitionMap:
         return replace(self, key_serde=change(self.key_serde))
@@ -79,7 +83,7 @@ class KTableRepartitionMap(Operator):
         # the name of each internal topic begins with the application id
         full_name = f"{context.application_id}-{self.topic}"
         serialize = serde_for_topic(self.key_serde, full_name, is_key=True).serialize
-        selector, hand_on = self.selector, context.guarded(child)
+        selector, hand_on, versioned = self.selector, context.guarded(child), self.versioned
 
         def are_equal(one: Any, other: Any) -> bool:
             try:
@@ -92,6 +96,8 @@ class KTableRepartitionMap(Operator):
         def repartition(key: Any, change: Any, timestamp_ms: int, headers: Headers) -> None:
             if key is None:
                 raise StreamsError("Record key for the grouping KTable should not be null.")
+            if versioned and change.__class__ is OutOfOrderChange:
+                return
             new, old = change
             new_key, new = (None, None) if new is None else selector(key, new)
             old_key, old = (None, None) if old is None else selector(key, old)
@@ -120,6 +126,7 @@ class KTableAggregate(StoredTableOperator):
     def connect(self, child: Receiver, context: NodeContext) -> Receiver:
         name, aggregation = self.store.name, self.aggregation
         entries, forwards_on_flush = self.opened(child, context)
+        child = self.after_put(child, context)
         wants_old = self.sends_old_values and not forwards_on_flush
         stored_key_of, get, put, read, write, _, _ = entries
         current = context.current

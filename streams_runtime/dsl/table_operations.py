@@ -51,7 +51,7 @@ def filtered(
     inherited = replace(result.inheriting(table), value_serde=result.value_serde or table.value_serde)
     store = _own_store(table, "KTABLE-FILTER-", inherited) if result.is_given else None
     node_name = table.graph.naming.name_or_generated(name, "KTABLE-FILTER-")
-    operator = KTableFilter(table.operator, predicate, wanted, store)
+    operator = KTableFilter(table.operator, predicate, wanted, store, inherits_versions=not result.is_given)
     return table.make_table(node_name, operator, inherited.key_serde, inherited.value_serde)
 
 
@@ -61,7 +61,7 @@ def with_new_values(
     inherited = result.inheriting(table)
     store = _own_store(table, "KTABLE-MAPVALUES-", inherited) if result.is_given else None
     node_name = table.graph.naming.name_or_generated(name, "KTABLE-MAPVALUES-")
-    operator = KTableMapValues(table.operator, mapper, store)
+    operator = KTableMapValues(table.operator, mapper, store, inherits_versions=not result.is_given)
     return table.make_table(node_name, operator, inherited.key_serde, inherited.value_serde)
 
 
@@ -80,7 +80,7 @@ def under_new_keys(
     aggregations of a grouped table subtract old values.
     """
     node_name = table.graph.naming.name_or_generated(name, "KTABLE-SELECT-")
-    node = GroupedTableSelectNode(node_name, selector)
+    node = GroupedTableSelectNode(node_name, selector, table.operator.is_versioned)
     table.graph.add(node, [table.node])
     table.operator.send_old_values(keep_store=True)
     return Stage(table.graph, node, table.sources, None, None)

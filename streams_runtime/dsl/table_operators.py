@@ -5,8 +5,11 @@ A table has a store only if the user names a store, or if another node has to re
 built, DSL calls can change an operator. `send_old_values` tells the operator to forward old values, and `view` makes
 its table readable. In a table of a topic, each record replaces the value of its key. A record with the value None
 removes its key. A table without a store forwards every update, as in Kafka.
+A table is versioned if its store is versioned, or if it is derived from a versioned table without settings of its own.
+A versioned table also forwards changes that are older than the newest value of their key, as `OutOfOrderChange`s. It
+forwards no change that its store has refused.
 Source: `KTableProcessorSupplier`, `KTableValueGetterSupplier`, `KTableImpl.enableSendingOldValues`, `KTableSource`,
-`KTableFilter`, `KTableMapValues`.
+`KTableFilter`, `KTableMapValues`, `InternalStreamsBuilder.enableVersionedSemantics` (KIP-914).
 """
 
 import logging
@@ -16,14 +19,20 @@ from typing import Any
 
 from streams_runtime.common.losses import DropReason
 from streams_runtime.common.records import Headers
+from streams_runtime.dsl.change import OutOfOrderChange, in_order_of
 from streams_runtime.dsl.materialized import StoreFactory
 from streams_runtime.processors.context import NodeContext, Operator, Receiver
 from streams_runtime.state_stores.key_value import SerdesTimestampedKeyValueStore
 from streams_runtime.state_stores.value_and_timestamp import EntryAccess
+from streams_runtime.state_stores.versioned import NOT_PUT, VALID_TO_UNDEFINED, SerdesVersionedKeyValueStore
 
 Getter = Callable[[Any], tuple[int, Any] | None]
 """The type of a function that looks up a key in a table. The function returns the timestamp in milliseconds and the
 value, or None if the key is not in the table.
+"""
+GetterAsOf = Callable[[Any, int], tuple[int, Any] | None]
+"""The type of a function that looks up a key in a versioned table as of a time in milliseconds. The result is like that
+of a `Getter`.
 """
 Predicate = Callable[[Any, Any], bool]
 Mapper = Callable[[Any, Any], Any]
@@ -37,10 +46,11 @@ def stored_getter(context: NodeContext, store: str, *, flushed: bool) -> Getter:
     """Returns a function that reads a table from its store. `flushed`: True to ignore changes that the record cache has
     not forwarded yet.
     """
-    kept: SerdesTimestampedKeyValueStore[Any, Any] = context.state_store(store)
+    kept: SerdesTimestampedKeyValueStore[Any, Any] | SerdesVersionedKeyValueStore[Any, Any] = context.state_store(store)
     entries = kept.entry_access()
     stored_key_of, read = entries.stored_key_of, entries.read
-    get = kept.flushed_getter() if flushed else entries.get
+    has_cache = isinstance(kept, SerdesTimestampedKeyValueStore)
+    get = kept.flushed_getter() if flushed and has_cache else entries.get
 
     def get_entry(key: Any) -> tuple[int, Any] | None:
         stored = get(stored_key_of(key))
@@ -66,6 +76,16 @@ class TableOperator(Operator):
         self.store = store
         self.sends_old_values = False
 
+    @property
+    def is_versioned(self) -> bool:
+        """True if the table is versioned. The nodes below a versioned table have rules for changes out of order."""
+        return self.store is not None and self.store.settings.is_versioned
+
+    @property
+    def reads_as_of(self) -> bool:
+        """True if other nodes read the table as of a time, with `getter_as_of`."""
+        return self.store is not None and self.store.settings.is_versioned
+
     def opened(self, child: Receiver, context: NodeContext) -> tuple[EntryAccess, bool]:
         """Returns two values: the functions for the entries of the operator's store, and True if the store has a record
         cache. Changes in a record cache are forwarded to `child` when the cache is flushed.
@@ -73,6 +93,23 @@ class TableOperator(Operator):
         assert self.store is not None
         entries = context.state_store(self.store.name).entry_access()
         return entries, context.forwards_when_flushed(entries, child, sends_old_values=self.sends_old_values)
+
+    def after_put(self, child: Receiver, context: NodeContext) -> Receiver:
+        """Returns a receiver for changes that have just been put into the table's store. If the store is versioned, the
+        receiver drops a change that the store has refused, and marks a change that is not the newest of its key.
+        """
+        assert self.store is not None
+        store = context.state_store(self.store.name)
+        if not isinstance(store, SerdesVersionedKeyValueStore):
+            return child
+
+        def forward(key: Any, change: Any, timestamp_ms: int, headers: Headers) -> None:
+            if store.last_put == VALID_TO_UNDEFINED:
+                child(key, change, timestamp_ms, headers)
+            elif store.last_put != NOT_PUT:
+                child(key, OutOfOrderChange(change), timestamp_ms, headers)
+
+        return forward
 
     @abstractmethod
     def send_old_values(self, *, keep_store: bool) -> bool:
@@ -94,6 +131,12 @@ class TableOperator(Operator):
         """
         assert self.store is not None
         return stored_getter(context, self.store.name, flushed=flushed)
+
+    def getter_as_of(self, context: NodeContext) -> GetterAsOf:
+        """Returns a function that reads the table as of a time. Call this method only if `reads_as_of` is True."""
+        assert self.store is not None
+        store: SerdesVersionedKeyValueStore[Any, Any] = context.state_store(self.store.name)
+        return store.entry_as_of
 
 
 class StoredTableOperator(TableOperator):
@@ -132,6 +175,7 @@ class KTableSource(TableOperator):
 
     def _stored_table(self, child: Receiver, context: NodeContext) -> Receiver:
         entries, forwards_on_flush = self.opened(child, context)
+        child = self.after_put(child, context)
         stored_key_of, get, put, read, write, _, _ = entries  # these functions are described in `EntryAccess`
         current, wants_old = context.current, self.sends_old_values
 
@@ -169,7 +213,7 @@ def _plain_table(child: Receiver, context: NodeContext) -> Receiver:
 
 def _warn_of_disorder(store: str, context: NodeContext, old_ms: int, new_ms: int) -> None:
     """Logs a warning about a record that is older than the stored value. The record still replaces the stored value,
-    because a table follows the order of its topic.
+    because a table follows the order of its topic. Only a versioned table follows the timestamps.
     """
     _logger.warning(
         "Detected out-of-order KTable update for %s, old timestamp=[%d] new timestamp=[%d]. record=[%s]",
@@ -185,7 +229,8 @@ class DerivedTableOperator(TableOperator):
     user has named a store.
 
     For each change of the parent, the operator derives a change of this table and forwards it. If this table has a
-    store, the operator writes the new value to the store.
+    store, the operator writes the new value to the store. `inherits_versions`: True if the user has given no settings
+    for the table, so that the table is versioned if its parent is versioned.
     """
 
     skips_absent = False
@@ -193,9 +238,18 @@ class DerivedTableOperator(TableOperator):
     table before and after the change.
     """
 
-    def __init__(self, parent: TableOperator, store: StoreFactory | None) -> None:
+    def __init__(self, parent: TableOperator, store: StoreFactory | None, *, inherits_versions: bool = False) -> None:
         super().__init__(store)
         self.parent = parent
+        self.inherits_versions = inherits_versions
+
+    @property
+    def is_versioned(self) -> bool:
+        return self.parent.is_versioned if self.inherits_versions else super().is_versioned
+
+    @property
+    def reads_as_of(self) -> bool:
+        return self.parent.reads_as_of if self.store is None else super().reads_as_of
 
     @abstractmethod
     def derived(self, key: Any, value: Any) -> Any:
@@ -211,7 +265,8 @@ class DerivedTableOperator(TableOperator):
 
     def connect(self, child: Receiver, context: NodeContext) -> Receiver:
         derived, wants_old = self.deriver(context), self.sends_old_values
-        skips_absent = wants_old and self.skips_absent
+        # A versioned table may still have an older value of an absent key, so its removals are forwarded.
+        skips_absent = wants_old and self.skips_absent and not self.parent.is_versioned
         if self.store is not None:
             return self._with_store(derived, skips_absent, child, context)
 
@@ -219,7 +274,7 @@ class DerivedTableOperator(TableOperator):
             new = derived(key, change[0])
             old = derived(key, change[1]) if wants_old else None
             if not (skips_absent and new is None and old is None):
-                child(key, (new, old), timestamp_ms, headers)
+                child(key, in_order_of(change, new, old), timestamp_ms, headers)
 
         return derived_table
 
@@ -231,6 +286,7 @@ class DerivedTableOperator(TableOperator):
         """
         wants_old = self.sends_old_values
         entries, forwards_on_flush = self.opened(child, context)
+        child = self.after_put(child, context)
         stored_key_of, get, put, read, write, _, _ = entries  # these functions are described in `EntryAccess`
         current = context.current
 
@@ -262,17 +318,22 @@ class DerivedTableOperator(TableOperator):
     def getter(self, context: NodeContext, *, flushed: bool = False) -> Getter:
         if self.store is not None:
             return super().getter(context, flushed=flushed)
-        get_parent, derived = self.parent.getter(context, flushed=flushed), self.derived
+        get_parent, derived = self.parent.getter(context, flushed=flushed), self._derived_entry
+        return lambda key: derived(key, get_parent(key))
 
-        def get(key: Any) -> tuple[int, Any] | None:
-            found = get_parent(key)
-            if found is None:
-                return None
-            timestamp_ms, parent_value = found
-            value = derived(key, parent_value)
-            return None if value is None else (timestamp_ms, value)
+    def getter_as_of(self, context: NodeContext) -> GetterAsOf:
+        if self.store is not None:
+            return super().getter_as_of(context)
+        get_parent, derived = self.parent.getter_as_of(context), self._derived_entry
+        return lambda key, as_of_ms: derived(key, get_parent(key, as_of_ms))
 
-        return get
+    def _derived_entry(self, key: Any, found: tuple[int, Any] | None) -> tuple[int, Any] | None:
+        """Returns the timestamp and the value of this table, from those of the parent."""
+        if found is None:
+            return None
+        timestamp_ms, parent_value = found
+        value = self.derived(key, parent_value)
+        return None if value is None else (timestamp_ms, value)
 
 
 class KTableFilter(DerivedTableOperator):
@@ -282,8 +343,16 @@ class KTableFilter(DerivedTableOperator):
 
     skips_absent = True
 
-    def __init__(self, parent: TableOperator, predicate: Predicate, wanted: bool, store: StoreFactory | None) -> None:
-        super().__init__(parent, store)
+    def __init__(
+        self,
+        parent: TableOperator,
+        predicate: Predicate,
+        wanted: bool,
+        store: StoreFactory | None,
+        *,
+        inherits_versions: bool = False,
+    ) -> None:
+        super().__init__(parent, store, inherits_versions=inherits_versions)
         self.predicate = predicate
         self.wanted = wanted
         # The parent's old value shows whether an entry was in this table. If the entry was not in this table, this
@@ -300,8 +369,10 @@ class KTableMapValues(DerivedTableOperator):
     removed key.
     """
 
-    def __init__(self, parent: TableOperator, mapper: Mapper, store: StoreFactory | None) -> None:
-        super().__init__(parent, store)
+    def __init__(
+        self, parent: TableOperator, mapper: Mapper, store: StoreFactory | None, *, inherits_versions: bool = False
+    ) -> None:
+        super().__init__(parent, store, inherits_versions=inherits_versions)
         self.mapper = mapper
 
     def derived(self, key: Any, value: Any) -> Any:

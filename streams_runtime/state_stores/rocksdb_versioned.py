@@ -119,7 +119,9 @@ class RocksDBVersionedStore(WrappedStateStore[TransactionBuffer]):
         return None
 
     def versions(self, key: bytes, from_ms: int, to_ms: int) -> Iterator[VersionedRecord[bytes]]:
-        first_segment = JAVA_LONG_MAX if to_ms < self._observed_ms - self._retention_ms else from_ms // self._interval_ms
+        first_segment = (
+            JAVA_LONG_MAX if to_ms < self._observed_ms - self._retention_ms else from_ms // self._interval_ms
+        )
         prefixes = [_prefix(segment) for segment in self._segments if segment >= first_segment]
         ranges = [(prefix + key, after(prefix + key)) for prefix in (*prefixes, _LATEST)]
         # all rows are read from one snapshot, so no version is missing that a put moves to another row
@@ -209,8 +211,7 @@ class RocksDBVersionedStore(WrappedStateStore[TransactionBuffer]):
     def _put_between_rows(
         self, rows: _Rows, now_ms: int, key: bytes, entry: tuple[int, bytes | None], valid_to_ms: int
     ) -> int:
-        """Puts a version that no row contains. The version ends at `valid_to_ms`, when the key's next version begins.
-        """
+        """Puts a version that no row contains. The version ends at `valid_to_ms`, when the key's next version begins."""
         timestamp_ms, value = entry
         segment = valid_to_ms // self._interval_ms
         if not self._is_live(segment, now_ms):
@@ -264,7 +265,9 @@ class RocksDBVersionedStore(WrappedStateStore[TransactionBuffer]):
     def _drop_expired(self, now_ms: int) -> None:
         if self._segments and not self._is_live(self._segments[0], now_ms):
             live = tuple(segment for segment in self._segments if self._is_live(segment, now_ms))
-            self.inner.delete_range(_prefix(self._segments[0]), _prefix((now_ms - self._retention_ms) // self._interval_ms))
+            self.inner.delete_range(
+                _prefix(self._segments[0]), _prefix((now_ms - self._retention_ms) // self._interval_ms)
+            )
             self._segments = live
 
     def _existing_segments(self) -> Iterator[int]:

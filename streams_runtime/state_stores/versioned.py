@@ -136,7 +136,9 @@ class SerdesVersionedKeyValueStore(SerdesStore[VersionedBytesStore, K, V]):
         in Kafka, the result has no `valid_to_ms`.
         """
         stored_key = self._serialized_key(key)
-        return self._record(self.inner.get(stored_key) if as_of_ms is None else self.inner.get_as_of(stored_key, as_of_ms))
+        return self._record(
+            self.inner.get(stored_key) if as_of_ms is None else self.inner.get_as_of(stored_key, as_of_ms)
+        )
 
     def versions(
         self, key: K, from_ms: int | None = None, to_ms: int | None = None, *, ascending: bool = False
