@@ -90,13 +90,13 @@ _REFUSALS = (
         (
             "start",
             _STREAMS_EXCEPTION,
-            r"failed to initialize processor (?P<node>[^:]+): "
+            r"failed to initialize processor [^:]+: "
             r"Processor \S+ has no access to StateStore (?P<store>\S+) as .*",
         ),
         (
             "start",
             "StreamsRuntimeError",
-            r"task \S+ failed to initialize processor (?P<node>[^:]+): "
+            r"task \S+ failed to initialize processor [^:]+: "
             r".* has no access to state store (?P<store>\S+) .*",
         ),
     ),
