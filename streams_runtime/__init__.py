@@ -87,6 +87,7 @@ if TYPE_CHECKING:
     from streams_runtime.membership.member_events import GroupMembershipOperation as GroupMembershipOperation
     from streams_runtime.processors.api import Cancellable as Cancellable
     from streams_runtime.processors.api import ExceptionHandler as ExceptionHandler
+    from streams_runtime.processors.api import FailedOutput as FailedOutput
     from streams_runtime.processors.api import FailedRecord as FailedRecord
     from streams_runtime.processors.api import FixedKeyProcessor as FixedKeyProcessor
     from streams_runtime.processors.api import HandlerResponse as HandlerResponse
@@ -134,6 +135,7 @@ if TYPE_CHECKING:
     from streams_runtime.state_stores import versioned_key_value_store as versioned_key_value_store
     from streams_runtime.state_stores import window_store as window_store
     from streams_runtime.tasks.exception_handling import dead_letter as dead_letter
+    from streams_runtime.tasks.exception_handling import dead_letter_and_fail as dead_letter_and_fail
     from streams_runtime.tasks.exception_handling import fail as fail
     from streams_runtime.tasks.exception_handling import log_and_continue as log_and_continue
 

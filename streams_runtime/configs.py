@@ -429,7 +429,7 @@ def _hint(key: str) -> str:
 # configs. Source: `StreamsConfig`, `ConsumerConfig`, `ProducerConfig` of 4.4.0. `stream.threads.run.as` is a former
 # config of this project.
 _HANDLERS = "handlers are arguments of Application"
-_SENDING = f"{_HANDLERS}: processing_exception_handler= also handles errors when sending"
+_SENDING = f"{_HANDLERS}: production_exception_handler="
 _NO_CLIENT = "single clients cannot be configured here; the value is fixed, or write the key without its prefix"
 _STORES = "choose the kind of store with its builder or Materialized (persistent=)"
 

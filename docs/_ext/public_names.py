@@ -20,8 +20,10 @@ SECTIONS: dict[str, Mapping[str, str]] = {
             Topology
         """,
         "Processors": """
-            Processor ProcessorContext Record RecordColumns RecordMetadata Headers PunctuationType Cancellable
-            ExceptionHandler FailedRecord HandlerResponse fail log_and_continue dead_letter
+            Processor ProcessorContext FixedKeyProcessor ValueTransformer ProcessingContext Record RecordColumns
+            RecordMetadata Headers PunctuationType Cancellable TimestampExtractor TopicNameExtractor StreamPartitioner
+            ExceptionHandler FailedRecord FailedOutput HandlerResponse fail log_and_continue dead_letter
+            dead_letter_and_fail
         """,
         "Stores": """
             key_value_store timestamped_key_value_store window_store timestamped_window_store StoreBuilder

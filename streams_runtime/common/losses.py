@@ -55,6 +55,7 @@ class DropReason(StrEnum):
     NEGATIVE_TIMESTAMP = "negative-timestamp"
     DESERIALIZATION_ERROR = "deserialization-error"
     PROCESSING_ERROR = "processing-error"
+    PRODUCTION_ERROR = "production-error"
     DEAD_LETTER = "dead-letter"
     NO_PARTITION = "no-partition"
     """The partitioner of a sink chose no partition for the record."""
@@ -69,6 +70,7 @@ _REASON_TEXTS = {
     DropReason.NEGATIVE_TIMESTAMP: "negative timestamp",
     DropReason.DESERIALIZATION_ERROR: "cannot be read",
     DropReason.PROCESSING_ERROR: "failed in a processor",
+    DropReason.PRODUCTION_ERROR: "an output could not be written",
     DropReason.DEAD_LETTER: "sent to the dead-letter topic",
     DropReason.NO_PARTITION: "its partitioner chose no partition",
 }

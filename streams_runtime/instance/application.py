@@ -25,7 +25,7 @@ from streams_runtime.instance.restore.restore_listener import RestoreListener
 from streams_runtime.logs.opening import cluster_address, cluster_provider_name
 from streams_runtime.processors.api import ExceptionHandler
 from streams_runtime.processors.topology import Topology
-from streams_runtime.tasks.exception_handling import dead_letter, fail
+from streams_runtime.tasks.exception_handling import dead_letter, dead_letter_and_fail, fail
 
 _BUILT_IN = frozenset(("default.key.serde", "default.value.serde", "topology.optimization"))
 
@@ -65,7 +65,9 @@ class Application:
 
     `topology`: the given topology. In this topology, nodes without serdes have the default serdes of the configs.
     `processing_exception_handler` decides about errors of processors and sinks. `deserialization_exception_handler`
-    decides about errors of serdes and timestamp extractors when records are read. `state_listener`: a function that
+    decides about errors of serdes and timestamp extractors when records are read. `production_exception_handler`
+    decides about records that a sink cannot write; if it returns FAIL, `processing_exception_handler` decides.
+    `state_listener`: a function that
     each instance calls with its new state and its old state.
     """
 
@@ -73,6 +75,7 @@ class Application:
     configs: StreamsConfig
     processing_exception_handler: ExceptionHandler
     deserialization_exception_handler: ExceptionHandler
+    production_exception_handler: ExceptionHandler
     uncaught_exception_handler: UncaughtExceptionHandler
     restore_listener_factory: RestoreListenerFactory | None
     state_listener: StateListener | None
@@ -84,6 +87,7 @@ class Application:
         *,
         processing_exception_handler: ExceptionHandler = fail,
         deserialization_exception_handler: ExceptionHandler = fail,
+        production_exception_handler: ExceptionHandler = fail,
         uncaught_exception_handler: UncaughtExceptionHandler = shut_down_client,
         restore_listener_factory: RestoreListenerFactory | None = None,
         state_listener: StateListener | None = None,
@@ -92,6 +96,7 @@ class Application:
         handlers = (
             ("processing_exception_handler", processing_exception_handler, "a function"),
             ("deserialization_exception_handler", deserialization_exception_handler, "a function"),
+            ("production_exception_handler", production_exception_handler, "a function"),
             ("uncaught_exception_handler", uncaught_exception_handler, "a function"),
             ("restore_listener_factory", restore_listener_factory, "a function that makes a listener"),
             ("state_listener", state_listener, "a function of new and old state"),
@@ -103,8 +108,10 @@ class Application:
             object.__setattr__(self, name, handler)
         object.__setattr__(self, "configs", _checked_configs(configs))
         for name, handler, _ in handlers:
-            if handler is dead_letter and self.configs.errors_dead_letter_queue_topic_name is None:
-                raise InputError("is dead_letter, but errors.dead.letter.queue.topic.name is not set", name)
+            needs_topic = handler is dead_letter or handler is dead_letter_and_fail
+            if needs_topic and self.configs.errors_dead_letter_queue_topic_name is None:
+                needing = getattr(handler, "__name__", "")
+                raise InputError(f"is {needing}, but errors.dead.letter.queue.topic.name is not set", name)
         topology = _checked_topology(topology)
         _check_optimizations(topology, self.configs)
         try:

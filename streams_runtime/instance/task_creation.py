@@ -100,9 +100,11 @@ class TaskCreator:
         collector = RecordCollector(task, self.producer, logged, state.window_changelogs.needed, losses)
         handling = ExceptionHandling(
             collector.sink,
+            self.producer.flush,
             configs.errors_dead_letter_queue_topic_name,
             application.processing_exception_handler,
             application.deserialization_exception_handler,
+            application.production_exception_handler,
             losses,
             self.clock,
         )

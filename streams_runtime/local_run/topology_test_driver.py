@@ -110,12 +110,14 @@ class TopologyTestDriver(AbstractContextManager["TopologyTestDriver"]):
         initial_wall_clock_ms: int | None = None,
         processing_exception_handler: ExceptionHandler = fail,
         deserialization_exception_handler: ExceptionHandler = fail,
+        production_exception_handler: ExceptionHandler = fail,
     ) -> None:
         application = Application(
             topology,
             driver_configs(configs),
             processing_exception_handler=processing_exception_handler,
             deserialization_exception_handler=deserialization_exception_handler,
+            production_exception_handler=production_exception_handler,
         )
         exactly_once = application.configs.exactly_once
         self.clock = MockClock(SystemClock().now_ms() if initial_wall_clock_ms is None else initial_wall_clock_ms)

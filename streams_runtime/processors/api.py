@@ -202,19 +202,38 @@ class KeyPrefixPartitioner(Protocol):
 
 class HandlerResponse(StrEnum):
     """The result of an exception handler for a failed record. FAIL ends the thread. CONTINUE drops the record.
-    DEAD_LETTER sends the record to the dead-letter topic and continues.
+    DEAD_LETTER sends the record to the dead-letter topic and continues. DEAD_LETTER_AND_FAIL sends the record to the
+    dead-letter topic and ends the thread; under exactly-once, the end of the thread aborts the dead letter. RETRY
+    processes the input record again later, until `task.timeout.ms` has passed. Only the handler of production errors
+    may return RETRY, and only if the output is `retriable`; otherwise RETRY is FAIL.
     """
 
     FAIL = "fail"
     CONTINUE = "continue"
     DEAD_LETTER = "dead-letter"
+    DEAD_LETTER_AND_FAIL = "dead-letter-and-fail"
+    RETRY = "retry"
+
+
+class FailedOutput(NamedTuple):
+    """A record that a sink could not write. `key`, `value`: as the sink got them. `retriable`: True if a later try may
+    succeed, because the topic does not exist.
+    """
+
+    topic: str
+    key: Any
+    value: Any
+    timestamp_ms: int
+    headers: Headers
+    retriable: bool
 
 
 class FailedRecord(NamedTuple):
     """An input record that failed, the error, and the name of the node that failed.
 
     If a punctuation failed, the topic in the metadata is empty, and the key and value are None. The timestamp is then
-    the time of the punctuation.
+    the time of the punctuation. `output`: the record that could not be written, for the handler of production errors;
+    None for other handlers.
     """
 
     task_id: TaskId
@@ -225,6 +244,7 @@ class FailedRecord(NamedTuple):
     headers: Headers
     timestamp_ms: int
     error: Exception
+    output: FailedOutput | None = None
 
 
 ExceptionHandler = Callable[[FailedRecord], HandlerResponse]

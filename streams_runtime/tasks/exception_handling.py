@@ -1,19 +1,25 @@
 """Handles failed records. A failed record ends the thread, is dropped, or goes to the dead-letter topic.
 
 Rules: the user's handlers decide about failed records. The processing handler decides about errors of processors. The
-deserialization handler decides about errors of serdes and of timestamps when a record is read. The default response of
-a handler is FAIL. FAIL raises ProcessingFailed, which names the Streams task, the topic, the partition, the offset and
-the node. If the processing handler returns CONTINUE or DEAD_LETTER, only the failed node skips the record. The other
-children of the node's parent still get the record, and the parent continues. A dead letter has the bytes and the
-headers of the input record, followed by Kafka's headers. A dead letter is sent in the same way as an output record. So
-under exactly-once, the dead letter and the offset of the record are in the same transaction. If a handler raises an
-error, or returns a value other than a HandlerResponse, the response is FAIL. If a schema registry cannot be reached, no
-handler is called, because the record itself may be valid. A function that processes batches may return a wrong number
-of rows. If the number of rows is wrong, no handler is called, because the records may be valid.
+deserialization handler decides about errors of serdes and of timestamps when a record is read. The production handler
+decides about records that a sink cannot write: a serializer fails, the topic does not take the record, or the topic
+does not exist. If the production handler returns FAIL, the error is an error of the sink, so the processing handler
+decides. As in Kafka, the production handler is not called for a value of a type that does not fit the serde. The
+default response of a handler is FAIL. FAIL raises ProcessingFailed, which names the Streams task, the topic, the
+partition, the offset and the node. If the processing handler returns CONTINUE or DEAD_LETTER, only the failed node
+skips the record. The other children of the node's parent still get the record, and the parent continues. A dead letter
+has the bytes and the headers of the input record, followed by Kafka's headers. A dead letter is sent in the same way as
+an output record. So under exactly-once, the dead letter and the offset of the record are in the same transaction. If a
+handler raises an error, or returns a value other than a HandlerResponse, the response is FAIL. If a schema registry
+cannot be reached, no handler is called, because the record itself may be valid. A function that processes batches may
+return a wrong number of rows. If the number of rows is wrong, no handler is called, because the records may be valid.
 
-Source: `ProcessingExceptionHandler`, `DeserializationExceptionHandler`, `ExceptionHandlerUtils` (KIP-1033, KIP-1034).
+Source: `ProcessingExceptionHandler`, `DeserializationExceptionHandler`, `ProductionExceptionHandler`,
+`ExceptionHandlerUtils`, `RecordCollectorImpl` (KIP-1033, KIP-1034, KIP-1065).
 
-Differs from Kafka: every handler can send a record to the dead-letter topic, by returning DEAD_LETTER. A dead letter
+Differs from Kafka: every handler can send a record to the dead-letter topic, by returning DEAD_LETTER. The production
+handler is not called for changes of a store, because the store would then differ from its changelog. It is not called
+if the log does not answer either: the task tries again until `task.timeout.ms`, as with Kafka's RETRY. A dead letter
 always has the key and the value of the record. In Kafka, if an output of the record was sent before the error, the dead
 letter has no key and no value. If the dead-letter topic refuses the record's timestamp, the dead letter gets the
 current time. If the dead letter is too large for the topic, the dead letter is sent without its stack trace. A dead
@@ -22,6 +28,7 @@ letter also has a header that Kafka does not add: the id of the Streams task.
 
 import logging
 import os
+import struct
 import sysconfig
 import traceback
 from collections.abc import Callable
@@ -29,20 +36,28 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 from types import TracebackType
+from typing import Any
 
 from streams_runtime.common.clock import Clock, SystemClock
 from streams_runtime.common.errors import (
     ProcessingFailed,
     SchemaRegistryUnavailable,
+    SerdeMismatch,
     StreamsRuntimeError,
     WrongBatchResult,
     error_text,
 )
 from streams_runtime.common.losses import ALREADY_A_NOTICE, DropReason, TaskLosses
 from streams_runtime.common.notices import one_line
-from streams_runtime.common.records import Headers, RecordMetadata
-from streams_runtime.logs.log_errors import InvalidRecord, InvalidTimestamp, RecordTooLarge
-from streams_runtime.processors.api import ExceptionHandler, FailedRecord, HandlerResponse
+from streams_runtime.common.records import Headers, Record, RecordMetadata
+from streams_runtime.logs.log_errors import (
+    InvalidRecord,
+    InvalidTimestamp,
+    LogTimeout,
+    RecordTooLarge,
+    UnknownTopicOrPartition,
+)
+from streams_runtime.processors.api import ExceptionHandler, FailedOutput, FailedRecord, HandlerResponse
 from streams_runtime.processors.context import Receiver
 
 HEADER_EXCEPTION = "__streams.errors.exception"
@@ -59,8 +74,17 @@ NO_RECORD = RecordMetadata("", -1, -1)
 _LONGEST_MESSAGE = 120
 _TASK_MODULE = "streams_runtime.tasks.stream_task"
 
-_PROCESSING, _DESERIALIZATION = "processing", "deserialization"
-_REASONS = {_PROCESSING: DropReason.PROCESSING_ERROR, _DESERIALIZATION: DropReason.DESERIALIZATION_ERROR}
+_PROCESSING, _DESERIALIZATION, _PRODUCTION = "processing", "deserialization", "production"
+_REASONS = {
+    _PROCESSING: DropReason.PROCESSING_ERROR,
+    _DESERIALIZATION: DropReason.DESERIALIZATION_ERROR,
+    _PRODUCTION: DropReason.PRODUCTION_ERROR,
+}
+
+_WRONG_TYPE = (TypeError, AttributeError, struct.error)
+"""A serializer raises one of these errors if the type of the object does not fit the serde. In Kafka, this is a
+ClassCastException.
+"""
 
 _INSTALLED_PREFIXES = (
     "<frozen ",
@@ -90,6 +114,14 @@ def dead_letter(record: FailedRecord) -> HandlerResponse:
     """Sends the record to the topic `errors.dead.letter.queue.topic.name`. Processing continues."""
     _logger.warning("%s; the record goes to the dead-letter topic", described(record), extra=ALREADY_A_NOTICE)
     return HandlerResponse.DEAD_LETTER
+
+
+def dead_letter_and_fail(record: FailedRecord) -> HandlerResponse:
+    """Sends the record to the topic `errors.dead.letter.queue.topic.name`, and ends the thread. Source:
+    `LogAndFailProcessingExceptionHandler` with a dead-letter topic.
+    """
+    _logger.error("%s; the record goes to the dead-letter topic, and the thread ends", described(record))
+    return HandlerResponse.DEAD_LETTER_AND_FAIL
 
 
 def described(record: FailedRecord) -> str:
@@ -162,23 +194,30 @@ def dead_letter_headers(record: FailedRecord) -> Headers:
 class ExceptionHandling:
     """Calls the error handlers of a Streams task, and carries out their responses. `sink`: a function that takes the
     name of a node and the name of a topic. The result of `sink` is a function that writes records with bytes as keys
-    and values to the topic. `dead_letter_topic`: the full name of the dead-letter topic; None if there is no
-    dead-letter topic.
+    and values to the topic. `flush`: waits until the log has written all sent records. `dead_letter_topic`: the full
+    name of the dead-letter topic; None if there is no dead-letter topic.
     """
 
     _sink: Callable[[str, str], Receiver]
+    _flush: Callable[[], None]
     _dead_letter_topic: str | None
     _processing: ExceptionHandler
     _deserialization: ExceptionHandler
+    _production: ExceptionHandler
     _losses: TaskLosses
     _clock: Clock = field(default_factory=SystemClock)
 
     @property
     def needs_raw_record(self) -> bool:
-        """True if the processing handler may need the bytes of a failed record. The handlers `fail` and
-        `log_and_continue` do not need the bytes.
+        """True if the processing handler or the production handler may need the bytes of a failed record. The handlers
+        `fail` and `log_and_continue` do not need the bytes.
         """
-        return self._processing not in (fail, log_and_continue)
+        return any(each not in (fail, log_and_continue) for each in (self._processing, self._production))
+
+    @property
+    def calls_production_handler(self) -> bool:
+        """False if the production handler always returns FAIL, so that it need not be called."""
+        return self._production is not fail
 
     def processing_failed(self, record: FailedRecord) -> None:
         """Let the handler decide about the failed record. Returns normally if the task can continue without the record.
@@ -193,24 +232,49 @@ class ExceptionHandling:
         """
         self._handle(self._deserialization, _DESERIALIZATION, record)
 
+    def production_failed(self, record: FailedRecord, output: FailedOutput) -> bool:
+        """Let the handler decide about a record that a sink could not write. `record`: the input record. Returns True
+        if the task can continue without the output. Returns False if the error is an error of the sink. Raises
+        ProcessingFailed if the handler itself failed, and LogTimeout if the input record has to be processed again.
+        """
+        record = record._replace(output=output)
+        response = self._response(self._production, _PRODUCTION, record)
+        if response is HandlerResponse.RETRY:
+            if output.retriable:
+                raise LogTimeout(f"a record will be sent again: {described(record)}") from record.error
+            _logger.warning("%s; a retry cannot help, so RETRY is FAIL", described(record), extra=ALREADY_A_NOTICE)
+        return self._carry_out(response, _PRODUCTION, record)
+
     def _handle(self, handler: ExceptionHandler, kind: str, record: FailedRecord) -> None:
+        if not self._carry_out(self._response(handler, kind, record), kind, record):
+            raise ProcessingFailed(f"{kind} failed: {described(record)}", record.task_id) from record.error
+
+    def _response(self, handler: ExceptionHandler, kind: str, record: FailedRecord) -> HandlerResponse:
         _add_callers(record.error)
         if isinstance(record.error, (SchemaRegistryUnavailable, WrongBatchResult)):
             raise ProcessingFailed(f"{kind} failed: {described(record)}", record.task_id) from record.error
         try:
             response = HandlerResponse(handler(record))
+            if response is HandlerResponse.RETRY and kind != _PRODUCTION:
+                raise ValueError("only the handler of production errors may return RETRY")
         except Exception as error:
             raise ProcessingFailed(
                 f"the {kind} handler itself failed ({_class_name(error)}: {error_text(error)}) on {described(record)}",
                 record.task_id,
             ) from record.error
-        if response is HandlerResponse.FAIL:
-            raise ProcessingFailed(f"{kind} failed: {described(record)}", record.task_id) from record.error
-        if response is HandlerResponse.DEAD_LETTER:
+        return response
+
+    def _carry_out(self, response: HandlerResponse, kind: str, record: FailedRecord) -> bool:
+        """Returns True if the task can continue without the record."""
+        if response in (HandlerResponse.DEAD_LETTER, HandlerResponse.DEAD_LETTER_AND_FAIL):
             self._send_dead_letter(kind, record)
-            self._losses.dropped(DropReason.DEAD_LETTER, record.node, _last_dropped_text(record))
-        else:
-            self._losses.dropped(_REASONS[kind], record.node, _last_dropped_text(record))
+        if response is HandlerResponse.DEAD_LETTER_AND_FAIL:
+            self._flush()  # the end of the thread discards records that are not written yet
+        if response not in (HandlerResponse.CONTINUE, HandlerResponse.DEAD_LETTER):
+            return False
+        reason = _REASONS[kind] if response is HandlerResponse.CONTINUE else DropReason.DEAD_LETTER
+        self._losses.dropped(reason, record.node, _last_dropped_text(record))
+        return True
 
     def _send_dead_letter(self, kind: str, record: FailedRecord) -> None:
         topic = self._dead_letter_topic
@@ -243,6 +307,21 @@ class ExceptionHandling:
                     ) from record.error
                 else:
                     raise
+
+
+def failed_output(topic: str, record: Record[Any, Any], error: Exception) -> FailedOutput | None:
+    """Returns the record that a sink could not write; None if the production handler does not decide about the error.
+    `record`: as the sink got it. `error`: of the sink.
+    """
+    cause = error.__cause__
+    wrong_type = isinstance(cause, _WRONG_TYPE)
+    if isinstance(error, SerdeMismatch) and not wrong_type:
+        return FailedOutput(topic, *record, retriable=False)
+    if isinstance(error, StreamsRuntimeError) and isinstance(
+        cause, InvalidRecord | RecordTooLarge | UnknownTopicOrPartition
+    ):
+        return FailedOutput(topic, *record, retriable=isinstance(cause, UnknownTopicOrPartition))
+    return None
 
 
 def _without_trace(headers: Headers) -> Headers:

@@ -29,20 +29,29 @@ Source: `StreamTask.process`, `punctuate`, `initializeTopology`, `flush` and `sc
 import contextlib
 from collections.abc import Iterator
 from dataclasses import InitVar, dataclass
+from typing import Any
 
 from assignor.types import JAVA_LONG_MAX
 from streams_runtime.common.clock import Clock
 from streams_runtime.common.errors import ProcessingFailed, StreamsRuntimeError, TaskCorrupted
 from streams_runtime.common.losses import TaskLosses
-from streams_runtime.common.records import Headers, RawRecord, RecordMetadata
+from streams_runtime.common.records import Headers, RawRecord, Record, RecordMetadata
 from streams_runtime.configs import StreamsConfig
 from streams_runtime.logs.log_errors import LogTimeout
-from streams_runtime.processors.api import Cancellable, FailedRecord, PunctuationType, Punctuator
+from streams_runtime.processors.api import (
+    Cancellable,
+    FailedRecord,
+    PunctuationType,
+    Punctuator,
+    StreamPartitioner,
+)
+from streams_runtime.processors.context import Receiver
 from streams_runtime.processors.graph import ProcessorGraph
 from streams_runtime.processors.runtime import TASK_ERRORS, RunPosition
+from streams_runtime.serdes import Serde
 from streams_runtime.state_stores.state_store import StateStore, logs_at_commit
 from streams_runtime.state_stores.thread_cache import ContextTuple, TaskCache, ThreadCache, extra_bytes
-from streams_runtime.tasks.exception_handling import NO_RECORD, ExceptionHandling
+from streams_runtime.tasks.exception_handling import NO_RECORD, ExceptionHandling, failed_output
 from streams_runtime.tasks.input_offsets import InputOffsets
 from streams_runtime.tasks.partition_group import UNKNOWN_TIME, PartitionGroup, RecordQueue
 from streams_runtime.tasks.punctuation_queue import PunctuationQueue, PunctuationSchedule, first_schedule
@@ -78,7 +87,6 @@ class ProcessorRuntime:
     def __post_init__(self, configs: StreamsConfig, thread_cache: ThreadCache | None) -> None:
         self.task_id = self.collector.task_id
         self.application_id = configs.application_id
-        self.sink = self.collector.sink
         self.cache = None if thread_cache is None else TaskCache(thread_cache, self)
         self.stores: dict[str, StateStore] = {}
         self.stream_time_ms = UNKNOWN_TIME
@@ -341,6 +349,30 @@ class ProcessorRuntime:
         self.stream_time_ms = position.stream_time_ms
         self._in_batch = in_batch
 
+    def sink(
+        self,
+        node: str,
+        topic: str,
+        key_serde: Serde[Any],
+        value_serde: Serde[Any],
+        partitioner: StreamPartitioner | None,
+    ) -> Receiver:
+        """See `TaskRuntime.sink`."""
+        send, handling = self.collector.sink(node, topic, key_serde, value_serde, partitioner), self._handling
+        if not handling.calls_production_handler:
+            return send
+
+        def handled(key: Any, value: Any, timestamp_ms: int, headers: Headers) -> None:
+            try:
+                send(key, value, timestamp_ms, headers)
+            except Exception as error:
+                output = failed_output(topic, Record(key, value, timestamp_ms, headers), error)
+                failed = None if output is None else self._failed_record(node, error)
+                if output is None or failed is None or not handling.production_failed(failed, output):
+                    raise
+
+        return handled
+
     def schedule(
         self, node: str, interval_ms: int, type: PunctuationType, callback: Punctuator, start_time_ms: int | None
     ) -> Cancellable:
@@ -358,23 +390,25 @@ class ProcessorRuntime:
 
     def node_failed(self, node: str, error: Exception) -> bool:
         """See `TaskRuntime.node_failed`."""
-        if isinstance(error, TASK_ERRORS):
-            return False
-        if self._flush_context is not None:
-            timestamp_ms, headers, _, _, raw, _ = self._flush_context
-            raw = raw or RawRecord(None, None, headers, timestamp_ms)
-            failed = FailedRecord(self.task_id, self.record_metadata or NO_RECORD, node, *raw, error)
-        elif self._in_batch:
-            return False
-        elif self.queue is not None:
-            failed = self.queue.failed(self.queue.polled_place, node, error)
-        elif self._punctuated_ms != UNKNOWN_TIME:
-            failed = self._failed_punctuation(node, error)
-        # the record was forwarded in `init` or `close`, so the error belongs to no input record and no punctuation
-        else:
+        failed = None if isinstance(error, TASK_ERRORS) else self._failed_record(node, error)
+        if failed is None:
             return False
         self._handling.processing_failed(failed)
         return True
+
+    def _failed_record(self, node: str, error: Exception) -> FailedRecord | None:
+        """Returns the current input record or punctuation for a handler. Returns None if the error belongs to several
+        records of a batch, or to a record that was forwarded in `init` or `close`.
+        """
+        if self._flush_context is not None:
+            timestamp_ms, headers, _, _, raw, _ = self._flush_context
+            raw = raw or RawRecord(None, None, headers, timestamp_ms)
+            return FailedRecord(self.task_id, self.record_metadata or NO_RECORD, node, *raw, error)
+        if self._in_batch:
+            return None
+        if self.queue is not None:
+            return self.queue.failed(self.queue.polled_place, node, error)
+        return None if self._punctuated_ms == UNKNOWN_TIME else self._failed_punctuation(node, error)
 
     # --- RecordContexts
 

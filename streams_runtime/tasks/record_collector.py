@@ -219,7 +219,10 @@ class RecordCollector:
         if targets is None:
             partitions = self._producer.log.partitions_of(topic)
             if partitions < 1:
-                raise StreamsRuntimeError(f"topic {topic} is not there; nothing can be sent to it", self.task_id)
+                missing = UnknownTopicOrPartition(topic)
+                raise StreamsRuntimeError(
+                    f"topic {topic} is not there; nothing can be sent to it", self.task_id
+                ) from missing
             targets = tuple(TopicPartition(topic, partition) for partition in range(partitions))
             self._targets[topic] = targets
         return targets

@@ -20,6 +20,7 @@ from streams_runtime import (
     TopologyTestDriver,
     ValueAndTimestamp,
     dead_letter,
+    dead_letter_and_fail,
     fail,
     log_and_continue,
 )
@@ -103,6 +104,7 @@ def run(case: Case, as_kafka: AsKafka = AsKafka()) -> Run:
             initial_wall_clock_ms=case.initial_wall_clock_ms,
             processing_exception_handler=settings.processing,
             deserialization_exception_handler=settings.deserialization,
+            production_exception_handler=settings.production,
         )
     except Exception as error:
         _end(result, "start", error)
@@ -161,6 +163,7 @@ class _Settings:
     configs: dict[str, object]
     processing: ExceptionHandler = fail
     deserialization: ExceptionHandler = fail
+    production: ExceptionHandler = fail
 
 
 def _settings(case: Case) -> _Settings:
@@ -184,11 +187,11 @@ def _settings(case: Case) -> _Settings:
                 settings.processing = _handler(value, dead_letter_topic)
             case "deserialization.exception.handler":
                 settings.deserialization = _handler(value, dead_letter_topic)
+            case "production.exception.handler":
+                settings.production = _handler(value, None)
             case _:
                 raise NotKnown(name)
     if dead_letter_topic is not None:
-        if dead_letter not in (settings.processing, settings.deserialization):
-            raise NotKnown("dead letter and fail")
         settings.configs[DEAD_LETTER_TOPIC] = dead_letter_topic
     return settings
 
@@ -198,9 +201,9 @@ def _handler(name: str, dead_letter_topic: str | None) -> ExceptionHandler:
     if name.endswith((".LogAndContinueProcessingExceptionHandler", ".LogAndContinueExceptionHandler")):
         return log_and_continue if dead_letter_topic is None else dead_letter
     if name.endswith((".LogAndFailProcessingExceptionHandler", ".LogAndFailExceptionHandler")):
-        if dead_letter_topic is not None:
-            raise NotKnown("dead letter and fail")
-        return fail
+        return fail if dead_letter_topic is None else dead_letter_and_fail
+    if name == "ContinueProduction":
+        return log_and_continue
     raise NotKnown(f"exception handler {name}")
 
 

@@ -122,6 +122,7 @@ class RunningTask:
         after: RunningTask | None = None,
         processing_handler: ExceptionHandler = fail,
         deserialization_handler: ExceptionHandler = fail,
+        production_handler: ExceptionHandler = fail,
         state: StateManager | None = None,
         cache: ThreadCache | None = None,
     ) -> None:
@@ -148,6 +149,7 @@ class RunningTask:
             replace(self.configs, default_key_serde=BYTES, default_value_serde=BYTES),
             processing_exception_handler=processing_handler,
             deserialization_exception_handler=deserialization_handler,
+            production_exception_handler=production_handler,
         )
         creator = TaskCreator(
             application, self.directory, self.log, self.consumer, self.producer, self.clock, cache=cache

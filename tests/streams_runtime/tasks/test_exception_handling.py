@@ -18,6 +18,7 @@ from streams_runtime.tasks.exception_handling import (
     NO_RECORD,
     ExceptionHandling,
     dead_letter,
+    dead_letter_and_fail,
     dead_letter_headers,
     described,
     fail,
@@ -44,6 +45,11 @@ class Letter(NamedTuple):
 class Mailbox:
     def __init__(self) -> None:
         self.letters: list[Letter] = []
+        self.flushed = 0
+
+    def flush(self) -> None:
+        """Counts the letters that have been written."""
+        self.flushed = len(self.letters)
 
     def sink(self, node: str, topic: str) -> Receiver:
         def send(key: Any, value: Any, timestamp_ms: int, headers: Headers) -> None:
@@ -63,7 +69,7 @@ def failed(error: Exception | None = None, timestamp_ms: int = 9) -> FailedRecor
 def handling(
     handler: ExceptionHandler, mailbox: Mailbox, topic: str | None = "dead", losses: TaskLosses | None = None
 ) -> ExceptionHandling:
-    return ExceptionHandling(mailbox.sink, topic, handler, fail, losses or uncounted(TASK))
+    return ExceptionHandling(mailbox.sink, mailbox.flush, topic, handler, fail, fail, losses or uncounted(TASK))
 
 
 def test_should_raise_with_task_topic_partition_offset_and_node_when_the_handler_says_fail() -> None:
@@ -146,9 +152,13 @@ def test_should_ask_the_handler_of_its_own_kind() -> None:
         raise AssertionError
 
     mailbox = Mailbox()
-    ExceptionHandling(mailbox.sink, None, never, log_and_continue, uncounted(TASK)).deserialization_failed(failed())
+    handlers: list[ExceptionHandler] = [log_and_continue, fail]
+    continuing, failing = (
+        ExceptionHandling(mailbox.sink, mailbox.flush, None, never, each, never, uncounted(TASK)) for each in handlers
+    )
+    continuing.deserialization_failed(failed())
     with pytest.raises(ProcessingFailed, match="deserialization failed"):
-        ExceptionHandling(mailbox.sink, None, never, fail, uncounted(TASK)).deserialization_failed(failed())
+        failing.deserialization_failed(failed())
 
 
 def test_should_fail_when_there_is_no_dead_letter_topic() -> None:
@@ -183,3 +193,19 @@ def test_should_give_a_dead_letter_no_topic_when_a_punctuation_failed() -> None:
     assert dict(dead_letter_headers(record))["__streams.errors.topic"] is None
     with pytest.raises(ProcessingFailed, match="task=0_3, node=split, punctuation at 9:"):
         handling(fail, Mailbox()).processing_failed(record)
+
+
+def test_should_write_a_dead_letter_before_the_thread_ends() -> None:
+    mailbox, losses = Mailbox(), uncounted(TASK)
+    with pytest.raises(ProcessingFailed, match=r"processing failed: .*broken"):
+        handling(dead_letter_and_fail, mailbox, losses=losses).processing_failed(failed())
+    assert (mailbox.flushed, mailbox.letters[0][:3]) == (1, ("dead", b"k", b"v"))
+    assert losses.dropped_records == 0
+
+
+def test_should_refuse_a_retry_of_a_handler_of_processing_errors() -> None:
+    def retry(_record: FailedRecord) -> HandlerResponse:
+        return HandlerResponse.RETRY
+
+    with pytest.raises(ProcessingFailed, match=r"the processing handler itself failed .*may return RETRY"):
+        handling(retry, Mailbox()).processing_failed(failed())
