@@ -27,8 +27,9 @@ def test_should_number_duplicates_in_the_changelog(tmp_path: Path, persistent: b
 
     assert changes.changes == [
         Change("w", window_key(b"a", 5, 1), b"1", 5),
-        Change("w", window_key(b"a", 5, 2), b"2", 5),
-        Change("w", window_key(b"b", 5, 3), b"3", 5),
+        Change("w", window_key(b"a", 5, 2), None, 5),
+        Change("w", window_key(b"a", 5, 3), b"2", 5),
+        Change("w", window_key(b"b", 5, 4), b"3", 5),
     ]
 
 
