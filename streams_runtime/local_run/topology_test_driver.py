@@ -335,7 +335,7 @@ class TopologyTestDriver(AbstractContextManager["TopologyTestDriver"]):
         processed = 0
         for task_id, task in self._tasks.items():
             # The wait of `max.task.idle.ms` begins when `process` first finds a partition without records.
-            while (self._unprocessed[task_id] or self._waits_for_idle) and (
+            if (self._unprocessed[task_id] or self._waits_for_idle) and (
                 records := task.process(self.clock.now_ms(), at_a_time)
             ) > 0:
                 self._unprocessed[task_id] -= records
