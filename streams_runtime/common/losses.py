@@ -52,6 +52,12 @@ class DropReason(StrEnum):
     joined (KIP-914).
     """
 
+    NULL_FOREIGN_KEY = "null-foreign-key"
+    OUTDATED_RESPONSE = "outdated-response"
+    """A response of a foreign-key join for an older value of a row. Nothing is lost, because the newer value gets a
+    response of its own. So the response is counted, as in Kafka, but appears in no notice and no warning.
+    """
+
     NEGATIVE_TIMESTAMP = "negative-timestamp"
     DESERIALIZATION_ERROR = "deserialization-error"
     PROCESSING_ERROR = "processing-error"
@@ -67,6 +73,8 @@ _REASON_TEXTS = {
     DropReason.NULL_KEY_BEFORE_REPARTITION: "null key before a repartition topic",
     DropReason.NULL_KEY_OR_VALUE: "null key or value",
     DropReason.OUT_OF_ORDER: "older than its key in a versioned table",
+    DropReason.NULL_FOREIGN_KEY: "null foreign key",
+    DropReason.OUTDATED_RESPONSE: "response for an older value",
     DropReason.NEGATIVE_TIMESTAMP: "negative timestamp",
     DropReason.DESERIALIZATION_ERROR: "cannot be read",
     DropReason.PROCESSING_ERROR: "failed in a processor",
@@ -143,6 +151,8 @@ class TaskLosses:
                 self._metrics.null_key_filtered()
             else:
                 self._metrics.dropped(reason)
+        if reason is DropReason.OUTDATED_RESPONSE:
+            return False
         code = NoticeCode.RECORDS_DEAD_LETTERED if reason is DropReason.DEAD_LETTER else NoticeCode.RECORDS_DROPPED
         self._add_notice(code, f"{_REASON_TEXTS[reason]}, {place}", 1, detail)
         if seen == WARNINGS + 1:

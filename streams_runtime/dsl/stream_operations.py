@@ -104,14 +104,19 @@ def merged(stream: Stage[K, V], other: Stage[K, V], name: str | None) -> Stage[K
 def add_sink(
     stream: Stage[Any, Any], topic: str | TopicNameExtractor, partitioner: StreamPartitioner | None, name: str | None
 ) -> None:
-    """Adds a sink that writes the stream to a topic, or to the topics that a function chooses. If no partitioner is
-    given, the partition of a windowed key is chosen by the key without its window.
-    """
+    """Adds a sink that writes the stream to a topic, or to the topics that a function chooses."""
     keys = stream.key_serde
-    if partitioner is None and isinstance(keys, TimeWindowedSerde):
-        partitioner = WindowedStreamPartitioner(keys.key_serde)
     node_name = stream.graph.naming.name_or_generated(name, "KSTREAM-SINK-")
-    stream.then(StreamSinkNode(node_name, topic, keys, stream.value_serde, partitioner))
+    stream.then(StreamSinkNode(node_name, topic, keys, stream.value_serde, sink_partitioner(keys, partitioner)))
+
+
+def sink_partitioner(key_serde: Serde[Any] | None, given: StreamPartitioner | None) -> StreamPartitioner | None:
+    """Returns the partitioner of a sink: the given one, or the partitioner that chooses the partition of a windowed key
+    by the key without its window, or None for Kafka's hash of the key.
+    """
+    if given is None and isinstance(key_serde, TimeWindowedSerde):
+        return WindowedStreamPartitioner(key_serde.key_serde)
+    return given
 
 
 def repartitioned(

@@ -30,6 +30,7 @@ from streams_runtime.dsl import (
     transform_values,
 )
 from streams_runtime.dsl import stream_processors as processors
+from streams_runtime.dsl.foreign_key_join import ForeignKeyJoin, joined_on_foreign_key
 from streams_runtime.dsl.groupings import StreamGrouping, TableGrouping
 from streams_runtime.dsl.materialized import Materialized, StoreArgument, checked_settings
 from streams_runtime.dsl.stream_aggregates import A, StreamAggregation
@@ -679,6 +680,63 @@ class KTable(Generic[K, V]):
         sides = joins.outer_join(self._stage.operator, other._stage.operator, joins.joiner_with_key(joiner, with_key))
         result = table_operations.ResultingTable(key_serde, value_serde, store)
         return KTable(table_operations.joined(self._stage, other._stage, sides, result, name))
+
+    def foreign_key_join(
+        self,
+        other: KTable[KT, VT],
+        foreign_key: Callable[[K, V], KT | None],
+        joiner: Callable[..., V2],
+        *,
+        with_key: bool = False,
+        partitioner: StreamPartitioner | None = None,
+        other_partitioner: StreamPartitioner | None = None,
+        key_serde: Serde[K] | None = None,
+        value_serde: Serde[V2] | None = None,
+        store: StoreArgument = None,
+        name: str | None = None,
+    ) -> KTable[K, V2]:
+        """Joins each entry of this table with the entry of the other table whose key the function `foreign_key`
+        returns. The result has the keys of this table. An entry has no result if `foreign_key` returns None, or if the
+        other table does not have the key. A change of either table changes the result.
+
+        The tables may have different numbers of partitions, because the join goes through two internal topics.
+        `joiner`: a function (value, other value); if `with_key` is True, a function (key, value, other value).
+        `partitioner`, `other_partitioner`: the partitioners with which the topics of this table and of the other table
+        were written; None for Kafka's hash of the key. The join calls them with the value None. There are this many
+        parameters because the partitioners are those of Kafka's `TableJoined`.
+        """
+        operation = "KTable.foreign_key_join"
+        _check_kind(operation, other, KTable)
+        check_functions(operation, foreign_key=foreign_key, joiner=joiner)
+        of_key = joiner if with_key else joins.joiner_with_key(joiner)
+        join = ForeignKeyJoin(foreign_key, of_key, False, partitioner, other_partitioner)
+        result = table_operations.ResultingTable(key_serde, value_serde, store)
+        return KTable(joined_on_foreign_key(self._stage, other._stage, join, result, name))
+
+    def foreign_key_left_join(
+        self,
+        other: KTable[KT, VT],
+        foreign_key: Callable[[K, V], KT | None],
+        joiner: Callable[..., V2],
+        *,
+        with_key: bool = False,
+        partitioner: StreamPartitioner | None = None,
+        other_partitioner: StreamPartitioner | None = None,
+        key_serde: Serde[K] | None = None,
+        value_serde: Serde[V2] | None = None,
+        store: StoreArgument = None,
+        name: str | None = None,
+    ) -> KTable[K, V2]:
+        """Joins like `foreign_key_join`, but each entry of this table has a result. If `foreign_key` returns None, or
+        if the other table does not have the key, the joiner gets None as the other table's value.
+        """
+        operation = "KTable.foreign_key_left_join"
+        _check_kind(operation, other, KTable)
+        check_functions(operation, foreign_key=foreign_key, joiner=joiner)
+        of_key = joiner if with_key else joins.joiner_with_key(joiner)
+        join = ForeignKeyJoin(foreign_key, of_key, True, partitioner, other_partitioner)
+        result = table_operations.ResultingTable(key_serde, value_serde, store)
+        return KTable(joined_on_foreign_key(self._stage, other._stage, join, result, name))
 
 
 class KGroupedTable(Generic[K, V]):

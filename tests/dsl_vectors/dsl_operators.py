@@ -12,6 +12,7 @@ from tests.dsl_vectors.functions import AGGREGATORS, FLAT_PAIRS, FLAT_VALUES, KE
 from tests.dsl_vectors.join_operators import join_streams
 from tests.dsl_vectors.operators import MaterializedOption, Operator, materialized
 from tests.dsl_vectors.processors import processor_supplier
+from tests.dsl_vectors.table_join_operators import foreign_key_join
 
 
 @dataclass
@@ -292,9 +293,9 @@ def group_table(_maker: DslMaker, operator: Operator, table: KTable[Any, Any]) -
 
 @on(KTable, "join", "leftJoin", "outerJoin")
 def join_table(maker: DslMaker, operator: Operator, table: KTable[Any, Any], other: KTable[Any, Any]) -> Any:
-    if "foreignKey" in operator:
-        raise NotKnown("foreign-key join")
     option = maker.materialized(operator)
+    if "foreignKey" in operator:
+        return foreign_key_join(operator, option, table, other)
     joiner = operator.joiner_without_key()
     method = {"join": table.join, "leftJoin": table.left_join, "outerJoin": table.outer_join}[operator.kind]
     return method(other, joiner, **option.serdes, store=option.store_if_given, name=operator.name)

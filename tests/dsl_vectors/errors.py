@@ -123,6 +123,21 @@ class _Cause:
         return all(theirs[name] == ours[name] for name in shared)
 
 
+_NO_SERDE = _Refusal(
+    (
+        "start",
+        _STREAMS_EXCEPTION,
+        r"(Failed to initialize (key|value) serdes for \w+ node|failed to initialize processor) (?P<node>.+)",
+    ),
+    (
+        "start",
+        "InputError",
+        r"topology: Invalid topology: (?P<node>.+) needs a (key|value) serde, and no call before .*",
+    ),
+)
+_NO_SERDE_ROOT = re.compile(r"Please specify a (?P<what>key|value) serde or set one through StreamsConfig#.*")
+
+
 _WRONG_TYPE = frozenset({"SerdeMismatch", "AttributeError", "TypeError"})
 _CAUSES = (
     _Cause(_BOOM, r"(?P<text>.*)", frozenset({"Boom"}), r"(?P<text>.*)"),
@@ -218,7 +233,7 @@ def _agree(kafka: Error, here: Error, run: Run) -> bool:
 
 def _refusals_agree(kafka: Error, here: Error) -> bool:
     if "rootClass" in kafka:
-        if kafka["at"] == here["at"] == "start" and _serde_is_missing(kafka, here):
+        if _missing_serdes_agree(kafka, here) or _buffer_serde_is_missing(kafka, here):
             return True
         kafka = kafka | {"message": f"{kafka['message']}: {kafka['rootMessage']}"}
     same_place = kafka["at"] == here["at"]
@@ -227,12 +242,17 @@ def _refusals_agree(kafka: Error, here: Error) -> bool:
     return any(refusal.fits(kafka, here) for refusal in _REFUSALS)
 
 
-def _serde_is_missing(kafka: Error, here: Error) -> bool:
+def _missing_serdes_agree(kafka: Error, here: Error) -> bool:
+    match = _NO_SERDE_ROOT.fullmatch(kafka["rootMessage"] or "")
+    return match is not None and _NO_SERDE.fits(kafka, here) and f"needs a {match['what']} serde" in here["message"]
+
+
+def _buffer_serde_is_missing(kafka: Error, here: Error) -> bool:
     """Kafka misses the serdes of a buffer when it initializes the processor, which the buffer is named after."""
     node = re.fullmatch(r"failed to initialize processor (?P<node>\S+)", kafka["message"] or "")
     theirs = re.fullmatch(r"Please specify a (?P<what>key|value) serde or set one through .*", kafka["rootMessage"])
     ours = re.fullmatch(r".*: (?P<node>\S+)-store needs a (?P<what>key|value) serde, .*", here["rootMessage"])
-    if node is None or theirs is None or ours is None:
+    if kafka["at"] != here["at"] or node is None or theirs is None or ours is None:
         return False
     return (node["node"], theirs["what"]) == (ours["node"], ours["what"])
 
