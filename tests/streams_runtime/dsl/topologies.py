@@ -292,6 +292,20 @@ def table_table_joins_named_and_kept(b: StreamsBuilder) -> None:
 
 
 @case
+def foreign_key_join(b: StreamsBuilder) -> None:
+    joined = table(b, "left").foreign_key_join(table(b, "right"), value_of, both, value_serde=STRING)
+    joined.to_stream().to("out-a")
+
+
+@case
+def foreign_key_joins_named(b: StreamsBuilder) -> None:
+    left, right = table(b, "left"), table(b, "right")
+    joined = left.foreign_key_left_join(right, value_of, both, value_serde=STRING, store="both-store", name="both")
+    of_itself = joined.foreign_key_join(joined, value_of, both, value_serde=STRING, name="self")
+    joined.outer_join(of_itself, both).to_stream().to("out-a", value_serde=STRING)
+
+
+@case
 def join_with_a_table_join(b: StreamsBuilder) -> None:
     joined = table(b, "left").join(table(b, "right").filter(always), both)
     stream(b, "stream").left_join(joined, both).to("out-a", value_serde=STRING)
