@@ -97,6 +97,20 @@ class ProcessorGraphNode(GraphNode):
         topology.add_processor(self.name, self.supplier, self.parent_names(), stores=self.connected_stores)
 
 
+@dataclass(eq=False, repr=False)
+class StreamTableJoinNode(ProcessorGraphNode):
+    """A join of a stream with a table. `buffer`: the builder of the buffer in which records wait; None if the join has
+    no grace period.
+    """
+
+    buffer: StoreBuilder | None = field(kw_only=True)
+
+    def write(self, topology: Topology) -> None:
+        super().write(topology)
+        if self.buffer is not None:
+            topology.add_state_store(self.buffer, self.name)
+
+
 class MergeNode(ProcessorGraphNode):
     """A node that forwards the records of two streams as one stream."""
 

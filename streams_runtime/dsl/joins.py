@@ -6,7 +6,7 @@ table makes results only for records of the stream. A change of the table makes 
 tables has one node for each side, and a third node that merges the results. When the value of a key changes in one
 table, the node of this side looks up the key in the other table. The timestamp of a result is the higher timestamp of
 the two joined values.
-Source: `KStreamKTableJoinProcessor` without grace period, `KTableKTableInnerJoin`, `KTableKTableLeftJoin`,
+Source: `KStreamKTableJoinProcessor`, `KTableKTableInnerJoin`, `KTableKTableLeftJoin`,
 `KTableKTableRightJoin`, `KTableKTableOuterJoin`, `KTableKTableJoinMerger`. Differs from Kafka: in an inner join with
 record caches, a key may be deleted from both tables between two flushes. This project then removes the key from the
 result. In Kafka, the key stays in the result, because neither side finds a value of the key in the other table. A join
@@ -24,12 +24,14 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
+from assignor.errors import StreamsError
 from streams_runtime.common.losses import DropReason
 from streams_runtime.common.records import Headers
 from streams_runtime.dsl.change import OutOfOrderChange, in_order_of
 from streams_runtime.dsl.materialized import StoreFactory
-from streams_runtime.dsl.table_operators import Getter, TableOperator
+from streams_runtime.dsl.table_operators import Getter, GetterAsOf, TableOperator
 from streams_runtime.processors.context import NodeContext, Operator, Receiver
+from streams_runtime.state_stores.join_buffer import JoinBuffer
 
 Joiner = Callable[[Any, Any, Any], Any]
 """The type of a function that gets a key and its two values, and returns the result. In a left join, the right value is
@@ -52,7 +54,7 @@ def joining_table(table: TableOperator, joiner: Joiner, child: Receiver, context
     """Joins each record with the table. A record is left out if it has no key or no value, or if the table does not
     have its key.
     """
-    get, get_as_of = table.getter(context), table.getter_as_of(context) if table.reads_as_of else None
+    get, get_as_of = table.getter(context), _getter_as_of(table, context)
 
     def join(key: Any, value: Any, timestamp_ms: int, headers: Headers) -> None:
         if key is None or value is None:
@@ -69,7 +71,7 @@ def left_joining_table(table: TableOperator, joiner: Joiner, child: Receiver, co
     """Joins each record with the table. A record without value is left out. A record without key is joined with None
     (KIP-962).
     """
-    get, get_as_of = table.getter(context), table.getter_as_of(context) if table.reads_as_of else None
+    get, get_as_of = table.getter(context), _getter_as_of(table, context)
 
     def left_join(key: Any, value: Any, timestamp_ms: int, headers: Headers) -> None:
         if value is None:
@@ -81,6 +83,41 @@ def left_joining_table(table: TableOperator, joiner: Joiner, child: Receiver, co
         child(key, joiner(key, value, None if found is None else found[1]), timestamp_ms, headers)
 
     return left_join
+
+
+def _getter_as_of(table: TableOperator, context: NodeContext) -> GetterAsOf | None:
+    return None if table.history_retention_ms is None else table.getter_as_of(context)
+
+
+def waiting(
+    join: Callable[..., Receiver], fails_without_key: bool, buffer_name: str, child: Receiver, context: NodeContext
+) -> Receiver:
+    """Lets each record wait in a buffer for the grace period before it is joined. A record that is too late to wait is
+    joined at once. As in Kafka, records leave the buffer only when another record has been put into it.
+
+    `join`: `joining_table` or `left_joining_table` with its arguments before `child` and `context`.
+    `fails_without_key`: True for a left join, which, as in Kafka, fails for a record that has a value but no key.
+    Source: `KStreamKTableJoinProcessor` with grace period; KIP-923.
+    """
+    joined = join(context.guarded(child), context)
+    joined_later = context.delayed_forwarder(joined)
+    buffer: JoinBuffer[Any, Any] = context.state_store(buffer_name)
+    current = context.current
+
+    def wait(key: Any, value: Any, timestamp_ms: int, headers: Headers) -> None:
+        if key is None or value is None:
+            if fails_without_key and value is not None:
+                raise StreamsError("key cannot be null")
+            joined(key, value, timestamp_ms, headers)  # the join drops the record
+            return
+        current.timestamp_ms, current.headers = timestamp_ms, headers
+        if not buffer.put(key, value, context.record_context()):
+            joined(key, value, timestamp_ms, headers)
+            return
+        for waiting_key, waiting_value, made_by in buffer.evict():
+            joined_later(waiting_key, waiting_value, made_by)
+
+    return wait
 
 
 @dataclass(eq=False, repr=False)
@@ -187,13 +224,15 @@ class KTableKTableJoin(TableOperator):
 
         def merge(key: Any, change: Any, timestamp_ms: int, headers: Headers) -> None:
             new, old = change
-            if entries is not None:
-                current.timestamp_ms, current.headers = timestamp_ms, headers
-                entries.put(
-                    entries.stored_key_of(key), None if new is None else entries.write(timestamp_ms, new), timestamp_ms
-                )
+            result = (new, old if wants_old else None)
+            if entries is None:
+                child(key, in_order_of(change, *result), timestamp_ms, headers)
+                return
+            current.timestamp_ms, current.headers = timestamp_ms, headers
+            stored = None if new is None else entries.write(timestamp_ms, new)
+            entries.put(entries.stored_key_of(key), stored, timestamp_ms)
             if not forwards_on_flush:
-                child(key, in_order_of(change, new, old if wants_old else None), timestamp_ms, headers)
+                child(key, result, timestamp_ms, headers)
 
         return merge
 

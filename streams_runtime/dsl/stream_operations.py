@@ -7,22 +7,38 @@ name, which is `prefix` with a number. Source: `KStreamImpl`.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Generic
 
+from assignor.errors import IllegalArgumentError
 from streams_runtime.common.records import K, V
-from streams_runtime.dsl.graph_nodes import MergeNode, ProcessorGraphNode, StreamSinkNode
+from streams_runtime.dsl.graph_nodes import MergeNode, ProcessorGraphNode, StreamSinkNode, StreamTableJoinNode
+from streams_runtime.dsl.joins import Joiner, joining_table, left_joining_table, waiting
 from streams_runtime.dsl.materialized import StoreArgument, StoreFactory, checked_settings
 from streams_runtime.dsl.naming import checked_name
 from streams_runtime.dsl.repartitioning import RepartitionNames, RepartitionNode
 from streams_runtime.dsl.stream_processors import StreamOperator, branching, passing_on
 from streams_runtime.dsl.streams_graph import Stage, TableStage
-from streams_runtime.dsl.table_operators import KTableSource
+from streams_runtime.dsl.table_operators import KTableSource, TableOperator
 from streams_runtime.dsl.windows import TimeWindowedSerde, WindowedStreamPartitioner
 from streams_runtime.processors.api import FixedKeyProcessor, StreamPartitioner, TopicNameExtractor
-from streams_runtime.processors.context import NodeSupplier
+from streams_runtime.processors.context import NodeSupplier, Operator
 from streams_runtime.processors.topology import check_supplier
 from streams_runtime.serdes import Serde
+from streams_runtime.serdes.defaults import DefaultSerde
+from streams_runtime.state_stores.join_buffer import JoinBufferBuilder
+
+
+@dataclass(frozen=True, slots=True)
+class TableJoin:
+    """The arguments of a join of a stream with a table. `grace_ms`: the time for which a record waits before it is
+    joined; None to join each record at once.
+    """
+
+    joiner: Joiner
+    is_left: bool
+    grace_ms: int | None
 
 
 def unchanged(stream: Stage[K, V], prefix: str, supplier: NodeSupplier, name: str | None) -> Stage[K, V]:
@@ -136,14 +152,36 @@ def repartitioned(
     return stream.repartitioned(node)
 
 
-def joined(
-    stream: Stage[K, Any], table: TableStage[K, Any], supplier: NodeSupplier, prefix: str, name: str | None
-) -> Stage[K, Any]:
-    """Adds a join of a stream with a table. `stream`: the result of `JoinInputs.by_key`."""
+def joined(stream: Stage[K, Any], table: TableStage[K, Any], join: TableJoin, name: str | None) -> Stage[K, Any]:
+    """Adds a join of a stream with a table. `stream`: the result of `JoinInputs.by_key`. Raises IllegalArgumentError if
+    a join with a grace period has no versioned table, or if its history retention is shorter than the grace period.
+    """
     sources = stream.copartition_with(table)
+    prefix = "KSTREAM-LEFTJOIN-" if join.is_left else "KSTREAM-JOIN-"
     node_name = stream.graph.naming.name_or_generated(name, prefix)
-    node = ProcessorGraphNode(node_name, supplier, connected_stores=table.operator.view())
+    stores, buffer = table.operator.view(), None
+    receiver = partial(left_joining_table if join.is_left else joining_table, table.operator, join.joiner)
+    supplier: Operator = StreamOperator(receiver)
+    if join.grace_ms is not None:
+        _check_grace(join.grace_ms, table.operator)
+        keys, values = stream.key_serde, stream.value_serde
+        name = f"{node_name}-Buffer"
+        serdes = keys or DefaultSerde("key", name), values or DefaultSerde("value", name)
+        buffer = JoinBufferBuilder(name, *serdes, grace_ms=join.grace_ms)
+        supplier = StreamOperator(waiting, receiver, join.is_left, name)
+    node = StreamTableJoinNode(node_name, supplier, connected_stores=stores, buffer=buffer)
+    node.takes_null_keys = join.is_left
     return replace(stream.then(node), sources=sources, value_serde=None)
+
+
+def _check_grace(grace_ms: int, table: TableOperator) -> None:
+    if grace_ms < 0:
+        raise IllegalArgumentError("Grace period must not be negative.")
+    retention_ms = table.history_retention_ms
+    if not table.is_versioned or retention_ms is None:
+        raise IllegalArgumentError("KTable must be versioned to use a grace period in a stream table join.")
+    if grace_ms > retention_ms:
+        raise IllegalArgumentError("History retention must be at least grace period.")
 
 
 class JoinInputs(Generic[K, V]):

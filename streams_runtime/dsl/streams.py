@@ -283,17 +283,20 @@ class KStream(Generic[K, V]):
         value_serde: Serde[V] | None = None,
         other_value_serde: Serde[VT] | None = None,
         store: StoreArgument = None,
+        grace_ms: int | None = None,
         name: str | None = None,
     ) -> KStream[K, V2]:
         """Joins each record with the table's present value of the record's key, or with the records of the other stream
-        that have the same key and are within the `windows`. If there is no such value or record, the record is left
-        out.
+        that have the same key and are within the `windows`. If the table is versioned, joins each record with the value
+        that was valid at the timestamp of the record. If there is no such value or record, the record is left out.
 
         The topics of both inputs must have the same number of partitions. `key_serde`, `value_serde`: the serdes of the
-        stream's repartition topic, if the join needs one, and of the stores of a join of two streams.
+        stream's repartition topic, if the join needs one, and of the stores and buffers of the join.
         `other_value_serde`: the serde of the other stream in its repartition topic and its store. `store`: the
         beginning of the names of these stores, or a `Materialized`; these stores have no record cache. Only a join of
-        two streams has `windows`, `other_value_serde` and `store`. See `stream_joins`.
+        two streams has `windows`, `other_value_serde` and `store`. See `stream_joins`. `grace_ms`: with a versioned
+        table, the time for which each record waits in a buffer before it is joined (KIP-923); None to join records at
+        once.
         """
         check_functions("KStream.join", joiner=joiner)
         joiner = joins.joiner_with_key(joiner, with_key)
@@ -302,8 +305,8 @@ class KStream(Generic[K, V]):
             return self._joined(other, join)
         _check_table(other, windows)
         stage = self._join_inputs.by_key(key_serde, value_serde, name)
-        supplier = StreamOperator(joins.joining_table, other._stage.operator, joiner)
-        return KStream(stream_operations.joined(stage, other._stage, supplier, "KSTREAM-JOIN-", name))
+        join = stream_operations.TableJoin(joiner, False, grace_ms)
+        return KStream(stream_operations.joined(stage, other._stage, join, name))
 
     def left_join(
         self,
@@ -316,10 +319,12 @@ class KStream(Generic[K, V]):
         value_serde: Serde[V] | None = None,
         other_value_serde: Serde[VT] | None = None,
         store: StoreArgument = None,
+        grace_ms: int | None = None,
         name: str | None = None,
     ) -> KStream[K, V2]:
         """Joins records like `join`. If the record has no key, or if there is no value or record to join it with, the
-        record is joined with None. In a join of two streams, this happens when the record's window closes.
+        record is joined with None. In a join of two streams, this happens when the record's window closes. As in Kafka,
+        a join with `grace_ms` fails for a record without key.
         """
         check_functions("KStream.left_join", joiner=joiner)
         joiner = joins.joiner_with_key(joiner, with_key)
@@ -328,10 +333,8 @@ class KStream(Generic[K, V]):
             return self._joined(other, replace(join, keeps_left=True))
         _check_table(other, windows)
         stage = self._join_inputs.by_key(key_serde, value_serde, name)
-        supplier = StreamOperator(joins.left_joining_table, other._stage.operator, joiner)
-        joined = stream_operations.joined(stage, other._stage, supplier, "KSTREAM-LEFTJOIN-", name)
-        joined.node.takes_null_keys = True
-        return KStream(joined)
+        join = stream_operations.TableJoin(joiner, True, grace_ms)
+        return KStream(stream_operations.joined(stage, other._stage, join, name))
 
     def outer_join(
         self,

@@ -113,11 +113,11 @@ def joined(
 
 
 def _own_store(table: TableStage[K, Any], prefix: str, result: ResultingTable[K, Any]) -> StoreFactory | None:
-    """Returns the factory of the store, or None if the user has not named the store. As in Kafka, an unnamed store uses
-    up a number of the counter of generated names.
+    """Returns the factory of the store, or None if the user has not named the store, and it is not versioned. As in
+    Kafka, an unnamed store uses up a number of the counter of generated names.
     """
     settings = checked_settings(result.store)
-    if settings.name is None:
-        table.graph.naming.store(prefix)
+    name = settings.name or table.graph.naming.store(prefix)
+    if settings.name is None and not settings.is_versioned:
         return None
-    return StoreFactory(settings.name, result.key_serde, result.value_serde, settings)
+    return StoreFactory(name, result.key_serde, result.value_serde, settings)

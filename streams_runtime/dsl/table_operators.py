@@ -82,9 +82,11 @@ class TableOperator(Operator):
         return self.store is not None and self.store.settings.is_versioned
 
     @property
-    def reads_as_of(self) -> bool:
-        """True if other nodes read the table as of a time, with `getter_as_of`."""
-        return self.store is not None and self.store.settings.is_versioned
+    def history_retention_ms(self) -> int | None:
+        """The history retention of the store from which other nodes read the table as of a time, with `getter_as_of`.
+        None if the table is not in a versioned store.
+        """
+        return None if self.store is None else self.store.settings.history_retention_ms
 
     def opened(self, child: Receiver, context: NodeContext) -> tuple[EntryAccess, bool]:
         """Returns two values: the functions for the entries of the operator's store, and True if the store has a record
@@ -133,7 +135,7 @@ class TableOperator(Operator):
         return stored_getter(context, self.store.name, flushed=flushed)
 
     def getter_as_of(self, context: NodeContext) -> GetterAsOf:
-        """Returns a function that reads the table as of a time. Call this method only if `reads_as_of` is True."""
+        """Returns a function that reads the table as of a time. The table must have a `history_retention_ms`."""
         assert self.store is not None
         store: SerdesVersionedKeyValueStore[Any, Any] = context.state_store(self.store.name)
         return store.entry_as_of
@@ -151,11 +153,11 @@ class StoredTableOperator(TableOperator):
 
 class KTableSource(TableOperator):
     """The operator of a table that is made from the records of a topic or stream. `kept`: True if the table always has
-    a store; False if the table has a store only when another node needs the store.
+    a store; False if the table has a store only when another node needs the store. A versioned table always has one.
     """
 
     def __init__(self, store: StoreFactory, *, kept: bool) -> None:
-        super().__init__(store if kept else None)
+        super().__init__(store if kept or store.settings.is_versioned else None)
         self._maker = store
 
     def connect(self, child: Receiver, context: NodeContext) -> Receiver:
@@ -248,8 +250,8 @@ class DerivedTableOperator(TableOperator):
         return self.parent.is_versioned if self.inherits_versions else super().is_versioned
 
     @property
-    def reads_as_of(self) -> bool:
-        return self.parent.reads_as_of if self.store is None else super().reads_as_of
+    def history_retention_ms(self) -> int | None:
+        return self.parent.history_retention_ms if self.store is None else super().history_retention_ms
 
     @abstractmethod
     def derived(self, key: Any, value: Any) -> Any:

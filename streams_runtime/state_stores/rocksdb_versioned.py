@@ -211,7 +211,7 @@ class RocksDBVersionedStore(WrappedStateStore[TransactionBuffer]):
     def _put_between_rows(
         self, rows: _Rows, now_ms: int, key: bytes, entry: tuple[int, bytes | None], valid_to_ms: int
     ) -> int:
-        """Puts a version that no row contains. The version ends at `valid_to_ms`, when the key's next version begins."""
+        """Puts a version that no row contains. It ends at `valid_to_ms`, when the next version of its key begins."""
         timestamp_ms, value = entry
         segment = valid_to_ms // self._interval_ms
         if not self._is_live(segment, now_ms):

@@ -75,7 +75,8 @@ in each round, the key is still dirty after the last round. Such a dirty key wai
 
 class RecordContexts(Protocol):
     """The present context of a task. Usually, the present context belongs to the record that the task is processing.
-    During a flush, the present context belongs to the record that made the flushed change.
+    During a flush, the present context belongs to the record that made the flushed change. While a record leaves a
+    buffer, the present context belongs to this record.
     """
 
     def record_context(self) -> ContextTuple: ...

@@ -7,8 +7,8 @@ Rules:
 - Each change has the context of the record that made it: timestamp, headers, topic, partition and offset.
 - The changelog gets the changes at a commit, once for each key that was put or evicted after the last commit. A record
   of the changelog has the wall-clock time as its timestamp, and its header `v` has the number of the format.
-- A value of the changelog contains the context, the prior value, the old value, the new value, and the buffer time. The
-  prior value of a key is its value before the first buffered change: the newest value that was forwarded.
+- `buffer_values` has the format of a value of the changelog. The prior value of a key is its value before the first
+  buffered change: the newest value that was forwarded.
 
 Source: `InMemoryTimeOrderedKeyValueChangeBuffer`, `BufferValue`, `BufferKey`, `ProcessorRecordContext`.
 Differs from Kafka: a restored key has the buffer time of its last record in the changelog. In Kafka, a restored key
@@ -18,17 +18,17 @@ the changelog gets an empty topic. In Kafka, such a change ends the thread.
 """
 
 import heapq
-import struct
 from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar, Generic, NamedTuple
 
 from assignor.types import JAVA_LONG_MAX
 from streams_runtime.common.errors import ChangelogOfAnotherKind
-from streams_runtime.common.records import NAME_ERRORS, Headers, K, V
+from streams_runtime.common.records import Headers, K, V
 from streams_runtime.logs.base import RecordBatch
 from streams_runtime.logs.record_limits import RecordLimits
 from streams_runtime.serdes import Serde, serializer_of
+from streams_runtime.state_stores.buffer_values import BufferValue, deserialize_buffer_value, serialize_buffer_value
 from streams_runtime.state_stores.builders import SerdesStoreBuilder
 from streams_runtime.state_stores.state_store import ChangeLogger, StoreContext
 from streams_runtime.state_stores.thread_cache import ContextTuple, extra_bytes
@@ -37,13 +37,6 @@ _FORMAT = b"\3"
 CHANGELOG_HEADERS: Headers = (("v", _FORMAT),)
 """The headers of each changelog record with a value. A deletion has no headers."""
 
-_CONTEXT_START = struct.Struct(">qqi")  # timestamp, offset, length of the topic's name
-_TWO_INTS = struct.Struct(">ii")  # partition, number of headers
-_LENGTH = struct.Struct(">i")
-_TIME = struct.Struct(">q")
-_NULL, _SAME_AS_PRIOR = -1, -2
-"""The values of a length field that have a meaning of their own."""
-
 _FIXED_BYTES = 8 + 8 + 8 + 4
 """Kafka counts these bytes for each change: its buffer time, and the timestamp, offset and partition of its context."""
 
@@ -51,14 +44,10 @@ _MOST_EXTRA_BYTES = 64
 """A changelog record without headers is larger than the size that Kafka counts by less than this number of bytes."""
 
 
-class BufferValue(NamedTuple):
-    """A buffered change as bytes. `size`: the number of bytes that Kafka counts for the key and the change."""
+class _Buffered(NamedTuple):
+    """`size`: the number of bytes that Kafka counts for the key and the change."""
 
-    time_ms: int
-    prior: bytes | None
-    old: bytes | None
-    new: bytes | None
-    made_by: ContextTuple
+    value: BufferValue
     size: int
 
 
@@ -82,7 +71,7 @@ class InMemoryTimeOrderedKeyValueChangeBuffer(Generic[K, V]):
         self.size_bytes = 0
         self._serialize_key, self._deserialize_key = serializer_of(key_serde), key_serde.deserialize
         self._serialize_value, self._deserialize_value = serializer_of(value_serde), value_serde.deserialize
-        self._values: dict[bytes, BufferValue] = {}
+        self._values: dict[bytes, _Buffered] = {}
         # The buffer times and keys of all buffered changes, as a heap. None after a restore, until the first `put`.
         self._order: list[tuple[int, bytes]] | None = None
         self._dirty: dict[bytes, None] = {}  # the keys to log, in the order of their first changes
@@ -111,7 +100,7 @@ class InMemoryTimeOrderedKeyValueChangeBuffer(Generic[K, V]):
             if value is not None:
                 if dict(own_headers).get("v") != _FORMAT:
                     raise ChangelogOfAnotherKind(self.name, batch.partition, batch.offsets, key, "suppression buffer")
-                restored = self._values[key] = _decoded(key, value)
+                restored = self._values[key] = _sized(key, deserialize_buffer_value(value))
                 self.size_bytes += restored.size
 
     def log_changes(self) -> None:
@@ -120,11 +109,13 @@ class InMemoryTimeOrderedKeyValueChangeBuffer(Generic[K, V]):
         if changes is None:
             return
         for key in list(dirty):
-            value = self._values.get(key)
-            if value is None:
+            buffered = self._values.get(key)
+            if buffered is None:
                 changes.log_change(self.name, key, None, timestamp_ms)
             else:
-                changes.log_change(self.name, key, _encoded(value), timestamp_ms, CHANGELOG_HEADERS)
+                changes.log_change(
+                    self.name, key, serialize_buffer_value(buffered.value), timestamp_ms, CHANGELOG_HEADERS
+                )
             del dirty[key]
 
     def flush(self) -> None:
@@ -156,22 +147,22 @@ class InMemoryTimeOrderedKeyValueChangeBuffer(Generic[K, V]):
         new_bytes = None if new is None else self._serialize_value(new)
         old_bytes = None if old is None else self._serialize_value(old)
         if self._order is None:
-            self._order = [(value.time_ms, each) for each, value in self._values.items()]
+            self._order = [(buffered.value.time_ms, each) for each, buffered in self._values.items()]
             heapq.heapify(self._order)
-        buffered = self._values.get(stored_key)
+        replaced = self._values.get(stored_key)
         prior = old_bytes
-        if buffered is not None:
-            time_ms, prior = buffered.time_ms, buffered.prior
-        value = _sized(stored_key, time_ms, prior, old_bytes, new_bytes, made_by)
+        if replaced is not None:
+            time_ms, prior = replaced.value.time_ms, replaced.value.prior
+        buffered = _sized(stored_key, BufferValue(made_by, new_bytes, old_bytes, prior, time_ms))
         if self._changes is not None:
-            self._check(self._changes, stored_key, value)
+            self._check(self._changes, stored_key, buffered)
             self._dirty[stored_key] = None
-        self._values[stored_key] = value
-        self.size_bytes += value.size
-        if buffered is None:
+        self._values[stored_key] = buffered
+        self.size_bytes += buffered.size
+        if replaced is None:
             heapq.heappush(self._order, (time_ms, stored_key))
         else:
-            self.size_bytes -= buffered.size
+            self.size_bytes -= replaced.size
 
     def evict_first(self, evicted: Evicted) -> None:
         """Calls `evicted` with the first change, and then removes the change. If `evicted` raises an error, the change
@@ -179,30 +170,33 @@ class InMemoryTimeOrderedKeyValueChangeBuffer(Generic[K, V]):
         """
         assert self._order is not None, "`put` comes first"
         _, key = self._order[0]
-        value = self._values[key]
+        value, size = self._values[key]
         new, old = (None if each is None else self._deserialize_value(each) for each in (value.new, value.old))
-        evicted(self._deserialize_key(key), new, old, value.made_by)
+        evicted(self._deserialize_key(key), new, old, value.context)
         heapq.heappop(self._order)
         del self._values[key]
-        self.size_bytes -= value.size
+        self.size_bytes -= size
         if self._changes is not None:
             self._dirty[key] = None
 
     def prior_value(self, key: K, if_not_buffered: Any) -> Any:
         """Returns the value that the key had before its first buffered change; None if it had no value."""
-        value = self._values.get(self._serialize_key(key))
-        if value is None:
+        buffered = self._values.get(self._serialize_key(key))
+        if buffered is None:
             return if_not_buffered
-        return None if value.prior is None else self._deserialize_value(value.prior)
+        prior = buffered.value.prior
+        return None if prior is None else self._deserialize_value(prior)
 
-    def _check(self, changes: ChangeLogger, key: bytes, value: BufferValue) -> None:
+    def _check(self, changes: ChangeLogger, key: bytes, buffered: _Buffered) -> None:
         """Raises an error if the changelog does not accept the change."""
         if self._limits is None:
             self._limits = changes.limits_of(self.name)
-        headers = value.made_by[1]
-        if headers or value.size + _MOST_EXTRA_BYTES > self._limits.max_bytes:
+        headers = buffered.value.context[1]
+        if headers or buffered.size + _MOST_EXTRA_BYTES > self._limits.max_bytes:
             timestamp_ms = self._clock.current_system_time_ms
-            changes.check_change(self.name, key, _encoded(value), timestamp_ms, CHANGELOG_HEADERS)
+            changes.check_change(
+                self.name, key, serialize_buffer_value(buffered.value), timestamp_ms, CHANGELOG_HEADERS
+            )
 
 
 @dataclass(frozen=True)
@@ -220,71 +214,11 @@ class TimeOrderedChangeBufferBuilder(SerdesStoreBuilder[K, V]):
         return InMemoryTimeOrderedKeyValueChangeBuffer(self.name, self.key_serde, self.value_serde)
 
 
-def _sized(
-    key: bytes, time_ms: int, prior: bytes | None, old: bytes | None, new: bytes | None, made_by: ContextTuple
-) -> BufferValue:
+def _sized(key: bytes, value: BufferValue) -> _Buffered:
     """Returns the change with its size. As in Kafka, an old value that equals the prior value is not counted."""
-    _, headers, partition, _, raw, context_bytes = made_by
-    if raw is not None:  # the size of the context includes the input record, which Kafka does not count
-        context_bytes = (0 if partition is None else len(partition[0])) + extra_bytes(headers, None)
-    size = _FIXED_BYTES + len(key) + context_bytes
-    for part in (prior, None if old == prior else old, new):
+    _, headers, partition, *_ = value.context
+    size = _FIXED_BYTES + len(key) + extra_bytes(headers, None) + (0 if partition is None else len(partition[0]))
+    for part in (value.prior, None if value.old == value.prior else value.old, value.new):
         if part is not None:
             size += len(part)
-    return BufferValue(time_ms, prior, old, new, made_by, size)
-
-
-def _encoded(value: BufferValue) -> bytes:
-    """Returns the value of the changelog record."""
-    timestamp_ms, headers, partition, offset, _, _ = value.made_by
-    topic, number = ("", -1) if partition is None else partition
-    name = topic.encode()
-    parts = [_CONTEXT_START.pack(timestamp_ms, offset, len(name)), name, _TWO_INTS.pack(number, len(headers))]
-    for header, data in headers:
-        parts += [*_with_length(header.encode(errors=NAME_ERRORS)), *_with_length(data)]
-    parts += _with_length(value.prior)
-    if value.old is not None and value.old == value.prior:
-        parts.append(_LENGTH.pack(_SAME_AS_PRIOR))
-    else:
-        parts += _with_length(value.old)
-    return b"".join([*parts, *_with_length(value.new), _TIME.pack(value.time_ms)])
-
-
-def _with_length(data: bytes | None) -> tuple[bytes, ...]:
-    return (_LENGTH.pack(_NULL),) if data is None else (_LENGTH.pack(len(data)), data)
-
-
-def _decoded(key: bytes, data: bytes) -> BufferValue:
-    """Returns the change of a changelog record. Raises struct.error for bytes that are not a change."""
-    timestamp_ms, offset, _ = _CONTEXT_START.unpack_from(data)
-    fields = _LengthPrefixed(data, _CONTEXT_START.size - _LENGTH.size)
-    topic = (fields.read() or b"").decode()
-    partition, count = _TWO_INTS.unpack_from(data, fields.at)
-    fields.at += _TWO_INTS.size
-    headers = tuple(((fields.read() or b"").decode(errors=NAME_ERRORS), fields.read()) for _ in range(count))
-    prior = fields.read()
-    old = fields.read(same=prior)
-    new = fields.read()
-    (time_ms,) = _TIME.unpack_from(data, fields.at)
-    place = (topic, partition) if topic else None
-    made_by = (timestamp_ms, headers, place, offset, None, len(topic) + extra_bytes(headers, None))
-    return _sized(key, time_ms, prior, old, new, made_by)
-
-
-class _LengthPrefixed:
-    """Reads fields that begin with their length. `at`: the place of the next field."""
-
-    def __init__(self, data: bytes, at: int) -> None:
-        self._data = data
-        self.at = at
-
-    def read(self, same: bytes | None = None) -> bytes | None:
-        """`same`: the result if the length says that the field equals an earlier field."""
-        (length,) = _LENGTH.unpack_from(self._data, self.at)
-        self.at += _LENGTH.size
-        if length == _SAME_AS_PRIOR:
-            return same
-        if length == _NULL:
-            return None
-        self.at += length
-        return self._data[self.at - length : self.at]
+    return _Buffered(value, size)

@@ -104,8 +104,8 @@ class ChangeLoggingVersionedBytesStore(LoggedStore[VersionedBytesStore]):
 
 
 class SerdesVersionedKeyValueStore(SerdesStore[VersionedBytesStore, K, V]):
-    """A `VersionedKeyValueStore[K, V]`. Raises StreamsRuntimeError if a key is None, or for an invalid timestamp. Raises
-    the errors of serdes.
+    """A `VersionedKeyValueStore[K, V]`. Raises StreamsRuntimeError if a key is None, and for an invalid timestamp.
+    Raises the errors of serdes.
 
     `last_put`: the result of the last put of a table's operator. `EntryAccess.put` has no result, so `TableOperator`
     reads it here.

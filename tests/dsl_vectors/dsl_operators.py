@@ -208,11 +208,10 @@ def join_stream(maker: DslMaker, operator: Operator, stream: KStream[Any, Any], 
         return join_streams(operator, stream, other)
     if not isinstance(other, KTable):
         raise NotKnown(f"{operator.kind} of streams")
-    if "grace_ms" in operator:
-        raise NotKnown("Joined.withGracePeriod")
-    operator.pass_over("otherValueSerde")  # Kafka uses it only for the buffer of a grace period
+    operator.pass_over("otherValueSerde")  # Kafka does not use it
     method = stream.join if operator.kind == "join" else stream.left_join
-    return method(other, operator.joiner(), with_key=True, **operator.serdes, name=operator.name)
+    more = {"grace_ms": operator.get("grace_ms"), "name": operator.name, **operator.serdes}
+    return method(other, operator.joiner(), with_key=True, **more)
 
 
 # of a grouped stream, with windows or without

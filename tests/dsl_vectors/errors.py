@@ -153,6 +153,12 @@ _CAUSES = (
         frozenset({"TypeError"}),
     ),
     _Cause(
+        "java.lang.NullPointerException",
+        r"key cannot be null",
+        frozenset({"StreamsError"}),
+        r"key cannot be null",
+    ),
+    _Cause(
         "java.lang.IllegalArgumentException",
         r"Timestamp may not be negative\. Got: (?P<timestamp>-\d+)",
         frozenset({"StreamsRuntimeError"}),

@@ -24,6 +24,7 @@ from streams_runtime import (
     fail,
     log_and_continue,
 )
+from streams_runtime.state_stores.join_buffer import JoinBufferBuilder
 from tests.dsl_vectors import value_operators  # noqa: F401  # registers its operators
 from tests.dsl_vectors.cases import Case, NotKnown
 from tests.dsl_vectors.dsl_operators import DslMaker
@@ -62,7 +63,8 @@ class Run:
     `outputs_of_failure`, `internal_of_failure` (topic and row): what that input has caused. `error`: what ended the
     run. `failures`: how many records failed on an input, by its index and the reason of the loss. `sent`: how many
     records an input has sent. `subtopologies`: how many there were. `sink_parents`, `sink_topics`: by name of a sink.
-    `stores`: names.
+    `stores`: names. `buffer_changelogs`, `join_buffer_changelogs`: topics whose
+    records have no timestamp in Kafka, as the producer sets it.
     """
 
     answer: dict[str, Any] = field(default_factory=lambda: {"outputs": []})
@@ -76,6 +78,7 @@ class Run:
     sink_topics: dict[str, str] = field(default_factory=dict)
     stores: frozenset[str] = frozenset()
     buffer_changelogs: dict[str, ChangesInKafkasOrder] = field(default_factory=dict)
+    join_buffer_changelogs: frozenset[str] = frozenset()
 
 
 def run(case: Case, as_kafka: AsKafka = AsKafka()) -> Run:
@@ -138,6 +141,8 @@ def _describe(topology: Topology, result: Run) -> None:
     result.sink_topics = {sink.name: definition.full_topic(sink.topic, APPLICATION) for sink in sinks}
     result.stores = frozenset(definition.stores)
     result.buffer_changelogs = buffer_changelogs(topology, APPLICATION)
+    buffers = [name for name, store in definition.stores.items() if isinstance(store.supplier, JoinBufferBuilder)]
+    result.join_buffer_changelogs = frozenset(f"{APPLICATION}-{name}-changelog" for name in buffers)
     with suppress(Exception):  # the driver raises it again, when the topology is started
         subtopologies = topology.group_topology(APPLICATION).subtopologies
         result.subtopologies = sum(1 for each in subtopologies if each.source_topics)
@@ -284,7 +289,8 @@ class _Following:
                 if topic in self.case.topics:
                     outputs.append(self._output(index, topic, key, value, timestamp_ms, headers))
                 else:
-                    internal(topic, f"{_hex(key)} {_hex(value)} {timestamp_ms}\n")
+                    time = "null" if topic in self.result.join_buffer_changelogs else timestamp_ms
+                    internal(topic, f"{_hex(key)} {_hex(value)} {time}\n")
 
     def _output(
         self, index: int, topic: str, key: bytes | None, value: bytes | None, timestamp_ms: int, headers: Headers
