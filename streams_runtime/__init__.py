@@ -53,6 +53,7 @@ if TYPE_CHECKING:
     from streams_runtime.configs import ProcessingGuarantee as ProcessingGuarantee
     from streams_runtime.configs import StreamsConfig as StreamsConfig
     from streams_runtime.dsl import BufferConfig as BufferConfig
+    from streams_runtime.dsl import CogroupedKStream as CogroupedKStream
     from streams_runtime.dsl import JoinWindows as JoinWindows
     from streams_runtime.dsl import KGroupedStream as KGroupedStream
     from streams_runtime.dsl import KGroupedTable as KGroupedTable

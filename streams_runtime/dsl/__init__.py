@@ -7,10 +7,12 @@ An application calls the methods of a `StreamsBuilder`. `StreamsBuilder.build` r
 from streams_runtime.dsl.materialized import Materialized
 from streams_runtime.dsl.streams import (
     BranchedKStream,
+    CogroupedKStream,
     KGroupedStream,
     KGroupedTable,
     KStream,
     KTable,
+    TimeWindowedCogroupedKStream,
     TimeWindowedKStream,
 )
 from streams_runtime.dsl.streams_builder import StreamsBuilder
@@ -20,6 +22,7 @@ from streams_runtime.dsl.windows import JoinWindows, TimeWindowedSerde, TimeWind
 __all__ = [
     "BranchedKStream",
     "BufferConfig",
+    "CogroupedKStream",
     "JoinWindows",
     "KGroupedStream",
     "KGroupedTable",
@@ -28,6 +31,7 @@ __all__ = [
     "Materialized",
     "StreamsBuilder",
     "Suppressed",
+    "TimeWindowedCogroupedKStream",
     "TimeWindowedKStream",
     "TimeWindowedSerde",
     "TimeWindows",

@@ -21,9 +21,36 @@ from streams_runtime.dsl.repartitioning import GroupedTableRepartitionNode, Repa
 from streams_runtime.dsl.stream_aggregates import A, KStreamAggregate, KStreamWindowAggregate, StreamAggregation
 from streams_runtime.dsl.streams_graph import Stage, TableStage
 from streams_runtime.dsl.table_aggregates import KTableAggregate, TableAggregation
-from streams_runtime.dsl.windows import TimeWindowedSerde, TimeWindows
+from streams_runtime.dsl.table_operators import StoredTableOperator
+from streams_runtime.dsl.windows import EmitStrategy, TimeWindowedSerde, TimeWindows
 from streams_runtime.serdes import Serde
 from streams_runtime.serdes.defaults import DefaultSerde
+
+
+def aggregate_store(
+    windows: TimeWindows | None,
+    name: str,
+    key_serde: Serde[Any] | None,
+    value_serde: Serde[Any] | None,
+    settings: Materialized,
+    emit: EmitStrategy,
+) -> StoreFactory:
+    """Returns the factory of the store for an aggregation of a stream. `windows`: None for an aggregation by key.
+
+    Raises IllegalArgumentError if the retention is too short.
+    """
+    if windows is None:
+        return StoreFactory(name, key_serde, value_serde, settings)
+    return WindowStoreFactory(name, key_serde, value_serde, settings, windows)
+
+
+def aggregate_operator(
+    store: StoreFactory, aggregation: StreamAggregation[Any], emit: EmitStrategy
+) -> StoredTableOperator:
+    """Returns the operator of an aggregation of a stream. `store`: the result of `aggregate_store`."""
+    if not isinstance(store, WindowStoreFactory):
+        return KStreamAggregate(store, aggregation)
+    return KStreamWindowAggregate(store, aggregation)
 
 
 class StreamGrouping(Generic[K, V]):
@@ -35,7 +62,7 @@ class StreamGrouping(Generic[K, V]):
 
     def __init__(self, stream: Stage[K, V], repartition_name: str | None) -> None:
         self.stream = stream
-        self._repartition_name = None if repartition_name is None else checked_name(repartition_name)
+        self.repartition_name = None if repartition_name is None else checked_name(repartition_name)
         self._repartition: RepartitionNode | None = None
 
     def settings_for_count(self, store: StoreArgument) -> Materialized:
@@ -60,14 +87,14 @@ class StreamGrouping(Generic[K, V]):
         store_name = settings.name or naming.store(aggregation.prefix)
         node_name = naming.name_or_generated(name, aggregation.prefix)
         table_keys: Serde[Any] | None = keys
-        if windows is None:
-            operator = KStreamAggregate(StoreFactory(store_name, keys, values, settings), aggregation)
-        else:
-            windowed_store = WindowStoreFactory(store_name, keys, values, settings, windows)
-            operator = KStreamWindowAggregate(windowed_store, aggregation)
+        emit = EmitStrategy.ON_WINDOW_UPDATE
+        operator = aggregate_operator(
+            aggregate_store(windows, store_name, keys, values, settings, emit), aggregation, emit
+        )
+        if windows is not None:
             table_keys = TimeWindowedSerde(keys or DefaultSerde("key", node_name), windows.size_ms)
         if stream.repartition_required:
-            stream = self._repartitioned(self._repartition_name or store_name)
+            stream = self._repartitioned(self.repartition_name or store_name)
         return stream.make_table(node_name, operator, table_keys, values)
 
     def _repartitioned(self, prefix: str) -> Stage[K, V]:
@@ -76,7 +103,7 @@ class StreamGrouping(Generic[K, V]):
         """
         stream = self.stream
         names = RepartitionNames.of_stream(stream.graph.naming, prefix)
-        if self._repartition is None or self._repartition_name is None:
+        if self._repartition is None or self.repartition_name is None:
             self._repartition = RepartitionNode(names, stream.key_serde, stream.value_serde)
         return stream.repartitioned(self._repartition)
 

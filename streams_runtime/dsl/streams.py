@@ -30,6 +30,7 @@ from streams_runtime.dsl import (
     transform_values,
 )
 from streams_runtime.dsl import stream_processors as processors
+from streams_runtime.dsl.cogrouping import CogroupAggregation, Cogrouping
 from streams_runtime.dsl.foreign_key_join import ForeignKeyJoin, joined_on_foreign_key
 from streams_runtime.dsl.groupings import StreamGrouping, TableGrouping
 from streams_runtime.dsl.materialized import Materialized, StoreArgument, checked_settings
@@ -480,6 +481,13 @@ class KGroupedStream(_GroupedRecords[K, V, K]):
         _check_kind("KGroupedStream.windowed_by", windows, TimeWindows)
         return TimeWindowedKStream(self._grouping, windows)
 
+    def cogroup(self, aggregator: Callable[[K, V, A], A]) -> CogroupedKStream[K, A]:
+        """Begins an aggregation of several grouped streams into one table. `aggregator`: a function for the records of
+        this stream, with the arguments (key, value, old aggregate), which returns the new aggregate.
+        """
+        cogrouped: CogroupedKStream[K, A] = CogroupedKStream(Cogrouping())
+        return cogrouped.cogroup(self, aggregator)
+
 
 class TimeWindowedKStream(_GroupedRecords[K, V, Windowed[K]]):
     """The records of a stream, grouped by key and window. An aggregation makes a table of windowed keys.
@@ -487,6 +495,51 @@ class TimeWindowedKStream(_GroupedRecords[K, V, Windowed[K]]):
     The resulting table forwards every update of a window. The store keeps each window for `retention_ms`, by default
     the window size plus the grace period.
     """
+
+
+class _CogroupedRecords(Generic[K, A, KT]):
+    """The aggregation of a cogrouped stream. `KT`: the type of the keys of the resulting table."""
+
+    def __init__(self, cogrouping: Cogrouping[K, A], windows: TimeWindows | None = None) -> None:
+        self._cogrouping = cogrouping
+        self._windows = windows
+
+    def aggregate(
+        self,
+        initializer: Callable[[], A],
+        *,
+        key_serde: Serde[K] | None = None,
+        value_serde: Serde[A],
+        store: StoreArgument = None,
+        name: str | None = None,
+    ) -> KTable[KT, A]:
+        """Aggregates the records of each key, or of each key and window, with the aggregator of their stream.
+
+        `name`: the beginning of the names of the nodes. `key_serde`: the serde of the keys in the store.
+        """
+        check_functions(f"{type(self).__name__}.aggregate", initializer=initializer)
+        aggregation = CogroupAggregation(initializer, key_serde, value_serde)
+        return KTable(self._cogrouping.aggregated(self._windows, aggregation, checked_settings(store), name))
+
+
+class CogroupedKStream(_CogroupedRecords[K, A, K]):
+    """Several grouped streams, each with its aggregator. An aggregation makes one table of all of them."""
+
+    def cogroup(self, other: KGroupedStream[K, VT], aggregator: Callable[[K, VT, A], A]) -> CogroupedKStream[K, A]:
+        """Adds a grouped stream with its aggregator, and returns this object."""
+        _check_kind("CogroupedKStream.cogroup", other, KGroupedStream)
+        check_functions("CogroupedKStream.cogroup", aggregator=aggregator)
+        self._cogrouping.add(other._grouping, aggregator)
+        return self
+
+    def windowed_by(self, windows: TimeWindows) -> TimeWindowedCogroupedKStream[K, A]:
+        """Groups the records of each key by time windows."""
+        _check_kind("CogroupedKStream.windowed_by", windows, TimeWindows)
+        return TimeWindowedCogroupedKStream(self._cogrouping, windows)
+
+
+class TimeWindowedCogroupedKStream(_CogroupedRecords[K, A, Windowed[K]]):
+    """Several grouped streams, grouped by key and window. An aggregation makes a table of windowed keys."""
 
 
 class KTable(Generic[K, V]):

@@ -12,6 +12,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from enum import Enum
 from typing import Any, ClassVar, Generic
 
 from assignor.errors import IllegalArgumentError
@@ -22,6 +23,12 @@ from streams_runtime.state_stores.state_store import Windowed
 from streams_runtime.state_stores.window_keys import window_end_ms
 
 _START = struct.Struct(">q")
+
+
+class EmitStrategy(Enum):
+    """The time at which a windowed aggregation forwards a window. ON_WINDOW_UPDATE: at each update of the window."""
+
+    ON_WINDOW_UPDATE = "on_window_update"
 
 
 @dataclass(frozen=True, slots=True, init=False)

@@ -54,8 +54,9 @@ class DslMaker:
             raise NotKnown(f"{operator.kind} of {_NOUNS.get(type(receiver), type(receiver).__name__)}")
         return method(self, operator, receiver, *others)
 
-    def materialized(self, operator: Operator) -> MaterializedOption:
-        in_memory = self.case.configs.get("default.dsl.store") == "in_memory"
+    def materialized(self, operator: Operator, *, uses_default_type: bool = True) -> MaterializedOption:
+        """`uses_default_type`: False if Kafka ignores `default.dsl.store` for the operator."""
+        in_memory = uses_default_type and self.case.configs.get("default.dsl.store") == "in_memory"
         option = materialized(operator, in_memory_by_default=in_memory)
         if option.store.name is not None:
             self.store_names.append(option.store.name)

@@ -25,7 +25,7 @@ from streams_runtime import (
     log_and_continue,
 )
 from streams_runtime.state_stores.join_buffer import JoinBufferBuilder
-from tests.dsl_vectors import value_operators  # noqa: F401  # registers its operators
+from tests.dsl_vectors import cogroup_operators, value_operators  # noqa: F401  # they register their operators
 from tests.dsl_vectors.cases import Case, NotKnown
 from tests.dsl_vectors.dsl_operators import DslMaker
 from tests.dsl_vectors.initial_values import give_initial_values
