@@ -34,7 +34,7 @@ from streams_runtime.state_stores.change_logging import (
 from streams_runtime.state_stores.key_ranges import is_within, merged
 from streams_runtime.state_stores.state_store import Entries, StoreContext, WrappedStateStore
 from streams_runtime.state_stores.thread_cache import NamedCache, TaskCache
-from streams_runtime.state_stores.window_keys import SUFFIX_BYTES, suffix_of, window_key
+from streams_runtime.state_stores.window_keys import SUFFIX_BYTES, is_key_between, suffix_of, window_key
 
 LoggingStore = TypeVar("LoggingStore", bound=ChangeLoggingStore[Any])
 
@@ -168,15 +168,20 @@ class CachingWindowStore(CachingStore[ChangeLoggingWindowBytesStore]):
             return self.inner.fetch(key, start_ms)
         return self._read(cache, key)
 
-    def fetch_range(self, key: bytes, from_ms: int, to_ms: int) -> Iterator[tuple[int, bytes]]:
+    def fetch_range(
+        self, key: bytes, from_ms: int, to_ms: int, *, reverse: bool = False
+    ) -> Iterator[tuple[int, bytes]]:
         length = len(key) + SUFFIX_BYTES
         cached = self._cached(lambda each: len(each) == length and each.startswith(key), from_ms, to_ms)
         changed = {suffix_of(each)[0]: value for each, value in cached.items()}
-        return merged(self.inner.fetch_range(key, from_ms, to_ms), changed)
+        return merged(self.inner.fetch_range(key, from_ms, to_ms, reverse=reverse), changed, reverse=reverse)
 
-    def fetch_all(self, from_ms: int, to_ms: int) -> Iterator[tuple[bytes, int, bytes]]:
-        cached = self._cached(lambda _key: True, from_ms, to_ms)
-        stored = self.inner.fetch_all(from_ms, to_ms)
+    def fetch_all(
+        self, from_ms: int, to_ms: int, first: bytes | None = None, last: bytes | None = None, *, reverse: bool = False
+    ) -> Iterator[tuple[bytes, int, bytes]]:
+        is_between = is_key_between(first, last)
+        cached = self._cached(lambda key: is_between(key[:-SUFFIX_BYTES]), from_ms, to_ms)
+        stored = self.inner.fetch_all(from_ms, to_ms, first, last, reverse=reverse)
         if not cached:
             return stored
         interval_ms = self._segment_interval_ms
@@ -186,7 +191,7 @@ class CachingWindowStore(CachingStore[ChangeLoggingWindowBytesStore]):
         by_segment = (
             ((start_ms // interval_ms, window_key(key, start_ms, 0)), value) for key, start_ms, value in stored
         )
-        windows = merged(by_segment, changed)
+        windows = merged(by_segment, changed, reverse=reverse)
         # split each window key into the record's key and the window's start
         return ((key[:-SUFFIX_BYTES], suffix_of(key)[0], value) for (_segment, key), value in windows)
 

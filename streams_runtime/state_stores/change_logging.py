@@ -176,8 +176,12 @@ class ChangeLoggingWindowBytesStore(ChangeLoggingStore[WindowBytesStore]):
     def read(self, key: bytes) -> bytes | None:
         return self.inner.fetch(key, suffix_of(key)[0])
 
-    def fetch_range(self, key: bytes, from_ms: int, to_ms: int) -> Iterator[tuple[int, bytes]]:
-        return self.inner.fetch_range(key, from_ms, to_ms)
+    def fetch_range(
+        self, key: bytes, from_ms: int, to_ms: int, *, reverse: bool = False
+    ) -> Iterator[tuple[int, bytes]]:
+        return self.inner.fetch_range(key, from_ms, to_ms, reverse=reverse)
 
-    def fetch_all(self, from_ms: int, to_ms: int) -> Iterator[tuple[bytes, int, bytes]]:
-        return self.inner.fetch_all(from_ms, to_ms)
+    def fetch_all(
+        self, from_ms: int, to_ms: int, first: bytes | None = None, last: bytes | None = None, *, reverse: bool = False
+    ) -> Iterator[tuple[bytes, int, bytes]]:
+        return self.inner.fetch_all(from_ms, to_ms, first, last, reverse=reverse)

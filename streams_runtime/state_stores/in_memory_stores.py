@@ -22,6 +22,7 @@ from streams_runtime.state_stores.state_store import Entries, StoreContext, igno
 from streams_runtime.state_stores.window_keys import (
     SUFFIX_BYTES,
     WindowRetention,
+    is_key_between,
     is_window_key,
     next_sequence,
     suffix_of,
@@ -251,7 +252,9 @@ class _InMemoryWindows(_InMemoryStore, ABC, Generic[Entry]):
         values = [] if entry is None else self._values(entry)
         return values[-1] if values else None
 
-    def fetch_range(self, key: bytes, from_ms: int, to_ms: int) -> Iterator[tuple[int, bytes]]:
+    def fetch_range(
+        self, key: bytes, from_ms: int, to_ms: int, *, reverse: bool = False
+    ) -> Iterator[tuple[int, bytes]]:
         buckets = self._buckets
         found = [
             (start_ms, value)
@@ -259,14 +262,17 @@ class _InMemoryWindows(_InMemoryStore, ABC, Generic[Entry]):
             if (entry := bucket.get(key)) is not None
             for value in self._values(entry)
         ]
-        return self._while_open(buckets, found)
+        return self._while_open(buckets, reversed(found) if reverse else found)
 
-    def fetch_all(self, from_ms: int, to_ms: int) -> Iterator[tuple[bytes, int, bytes]]:
+    def fetch_all(
+        self, from_ms: int, to_ms: int, first: bytes | None = None, last: bytes | None = None, *, reverse: bool = False
+    ) -> Iterator[tuple[bytes, int, bytes]]:
         """Returns the windows, sorted by time and then by key. The iterator may also return changes that are made after
         this call.
         """
         buckets = self._buckets
-        return self._while_open(buckets, self._decoded(self._readable(buckets, from_ms, to_ms)))
+        found, is_between = self._readable(buckets, from_ms, to_ms), is_key_between(first, last)
+        return self._while_open(buckets, self._decoded(found, is_between, reverse))
 
     def restore(self, batch: RecordBatch) -> None:
         """Writes changelog records to the store. Raises ChangelogOfAnotherKind if a key is not a window key."""
@@ -312,11 +318,14 @@ class _InMemoryWindows(_InMemoryStore, ABC, Generic[Entry]):
         self._require_open()
         return buckets.between(max(from_ms, self._retention.earliest_readable_ms), to_ms)
 
-    def _decoded(self, found: list[tuple[int, Bucket[Entry]]]) -> Iterator[tuple[bytes, int, bytes]]:
-        for start_ms, bucket in found:
+    def _decoded(
+        self, found: list[tuple[int, Bucket[Entry]]], is_wanted: Callable[[bytes], bool], reverse: bool
+    ) -> Iterator[tuple[bytes, int, bytes]]:
+        for start_ms, bucket in reversed(found) if reverse else found:
             snapshot = bucket.copy()
-            for key in sorted(snapshot):
-                for value in self._values(snapshot[key]):
+            for key in sorted(filter(is_wanted, snapshot), reverse=reverse):
+                values = self._values(snapshot[key])
+                for value in reversed(values) if reverse else values:
                     yield key, start_ms, value
 
     def _while_open(self, buckets: WindowBuckets[Entry], items: Iterable[Item]) -> Iterator[Item]:

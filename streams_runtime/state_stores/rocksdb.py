@@ -278,14 +278,21 @@ class RocksDBStore:
         )
 
     def scan_ranges(
-        self, ranges: Sequence[tuple[bytes, bytes]], *, changed: Mapping[bytes, bytes | None] = MappingProxyType({})
+        self,
+        ranges: Sequence[tuple[bytes, bytes]],
+        *,
+        reverse: bool = False,
+        changed: Mapping[bytes, bytes | None] = MappingProxyType({}),
     ) -> Iterator[Entry]:
         """Like `scan`, but returns the entries of several ranges, in ascending order. All ranges are read from the same
         snapshot, so a query never finds one part of a commit without the other part. `ranges`: disjoint ranges in
-        ascending order, each from its first key to its exclusive end.
+        ascending order, each from its first key to its exclusive end. `reverse`: True for the descending order; then
+        the ranges are in descending order, too.
         """
         database = self._database
-        return self._cursors.read(lambda: merged(entries_between(database, ranges), changed))
+        return self._cursors.read(
+            lambda: merged(entries_between(database, ranges, reverse=reverse), changed, reverse=reverse)
+        )
 
     @property
     def is_empty(self) -> bool:

@@ -39,7 +39,9 @@ from streams_runtime.state_stores.window_keys import (
     WindowRetention,
     are_segmented_window_keys,
     are_window_keys,
+    is_key_between,
     is_window_key,
+    last_window_key,
     next_sequence,
     segment_interval_ms,
     suffix_of,
@@ -130,11 +132,15 @@ class RocksDBWindowStore(WrappedStateStore[TransactionBuffer]):
                 return buffer.get_in_memory(_prefix(start_ms // retention.segment_interval_ms) + key)
         return self.fetch_from(buffer, key, start_ms)
 
-    def fetch_range(self, key: bytes, from_ms: int, to_ms: int) -> Iterator[tuple[int, bytes]]:
-        return self.fetch_range_from(self.inner, key, from_ms, to_ms)
+    def fetch_range(
+        self, key: bytes, from_ms: int, to_ms: int, *, reverse: bool = False
+    ) -> Iterator[tuple[int, bytes]]:
+        return self.fetch_range_from(self.inner, key, from_ms, to_ms, reverse)
 
-    def fetch_all(self, from_ms: int, to_ms: int) -> Iterator[tuple[bytes, int, bytes]]:
-        return self.fetch_all_from(self.inner, from_ms, to_ms)
+    def fetch_all(
+        self, from_ms: int, to_ms: int, first: bytes | None = None, last: bytes | None = None, *, reverse: bool = False
+    ) -> Iterator[tuple[bytes, int, bytes]]:
+        return self.fetch_all_from(self.inner, from_ms, to_ms, (first, last), reverse)
 
     def committed(self) -> CommittedWindows:
         return CommittedWindows(self)
@@ -155,25 +161,38 @@ class RocksDBWindowStore(WrappedStateStore[TransactionBuffer]):
         return next((value for found, value in newest_first if len(found) == len(last)), None)
 
     def fetch_range_from(
-        self, database: _Database, key: bytes, from_ms: int, to_ms: int
+        self, database: _Database, key: bytes, from_ms: int, to_ms: int, reverse: bool
     ) -> Iterator[tuple[int, bytes]]:
         from_ms, to_ms = max(from_ms, self._retention.earliest_readable_ms), min(to_ms, JAVA_LONG_MAX)
         length = SEGMENT_BYTES + len(key) + SUFFIX_BYTES
         ranges = []
-        for segment in self._segments_between(from_ms, to_ms):
+        for segment in self._segments_between(from_ms, to_ms, reverse):
             prefixed = _prefix(segment) + key
             first, last = window_key(prefixed, from_ms, 0), window_key(prefixed, to_ms, MAX_SEQUENCE)
             ranges.append((first, after(last)))
         # All stored keys between `first` and `last` begin with `key`. A stored key that is longer than `first` belongs
         # to a longer record key.
-        entries = database.scan_ranges(ranges)
+        entries = database.scan_ranges(ranges, reverse=reverse)
         return ((suffix_of(stored)[0], value) for stored, value in entries if len(stored) == length)
 
-    def fetch_all_from(self, database: _Database, from_ms: int, to_ms: int) -> Iterator[tuple[bytes, int, bytes]]:
-        from_ms = max(from_ms, self._retention.earliest_readable_ms)
-        segments = self._segments_between(from_ms, to_ms)
-        ranges = [(_prefix(segment), _prefix(segment + 1)) for segment in segments]
-        return _decoded(database.scan_ranges(ranges), from_ms, to_ms)
+    def fetch_all_from(
+        self,
+        database: _Database,
+        from_ms: int,
+        to_ms: int,
+        keys: tuple[bytes | None, bytes | None],
+        reverse: bool,
+    ) -> Iterator[tuple[bytes, int, bytes]]:
+        """`keys`: the first and the last key; None for no bound."""
+        from_ms, (first, last) = max(from_ms, self._retention.earliest_readable_ms), keys
+        end = None if last is None else after(last_window_key(last))
+        ranges = [
+            (_prefix(segment) + (first or b""), _prefix(segment + 1) if end is None else _prefix(segment) + end)
+            for segment in self._segments_between(from_ms, to_ms, reverse)
+        ]
+        windows = _decoded(database.scan_ranges(ranges, reverse=reverse), from_ms, to_ms)
+        is_between = is_key_between(first, last)
+        return windows if first is last is None else (window for window in windows if is_between(window[0]))
 
     def restore(self, batch: RecordBatch) -> None:
         """Writes changelog records to the store. Raises ChangelogOfAnotherKind if a key is not a window key."""
@@ -243,11 +262,13 @@ class RocksDBWindowStore(WrappedStateStore[TransactionBuffer]):
             self.inner.delete_range(_prefix(self._segments[0]), _prefix(first_live))
             self._segments = tuple(segment for segment in self._segments if segment >= first_live)
 
-    def _segments_between(self, from_ms: int, to_ms: int) -> list[int]:
+    def _segments_between(self, from_ms: int, to_ms: int, reverse: bool) -> list[int]:
+        """Returns the segments with these starts in ascending order, or in descending order if `reverse` is True."""
         self.inner.require_open()
         interval_ms = self._retention.segment_interval_ms
         first, last = from_ms // interval_ms, to_ms // interval_ms
-        return [segment for segment in self._segments if first <= segment <= last] if from_ms <= to_ms else []
+        segments = reversed(self._segments) if reverse else self._segments
+        return [segment for segment in segments if first <= segment <= last] if from_ms <= to_ms else []
 
     def _convert(self, database: RocksDBStore, found: StoreFormat | None) -> None:
         """Converts files that have a different retention or an unknown format. Called by `RocksDBStore.open`."""
@@ -337,11 +358,15 @@ class CommittedWindows:
     def fetch(self, key: bytes, start_ms: int) -> bytes | None:
         return self._store.fetch_from(self._database, key, start_ms)
 
-    def fetch_range(self, key: bytes, from_ms: int, to_ms: int) -> Iterator[tuple[int, bytes]]:
-        return self._store.fetch_range_from(self._database, key, from_ms, to_ms)
+    def fetch_range(
+        self, key: bytes, from_ms: int, to_ms: int, *, reverse: bool = False
+    ) -> Iterator[tuple[int, bytes]]:
+        return self._store.fetch_range_from(self._database, key, from_ms, to_ms, reverse)
 
-    def fetch_all(self, from_ms: int, to_ms: int) -> Iterator[tuple[bytes, int, bytes]]:
-        return self._store.fetch_all_from(self._database, from_ms, to_ms)
+    def fetch_all(
+        self, from_ms: int, to_ms: int, first: bytes | None = None, last: bytes | None = None, *, reverse: bool = False
+    ) -> Iterator[tuple[bytes, int, bytes]]:
+        return self._store.fetch_all_from(self._database, from_ms, to_ms, (first, last), reverse)
 
 
 def window_format(retention_ms: int, *, retain_duplicates: bool, timestamped: bool) -> StoreFormat:

@@ -248,13 +248,19 @@ class WindowBytesStore(StateStore, Protocol):
         sequence number. `key`: the window key for `start_ms`, with sequence number 0.
         """
 
-    def fetch_range(self, key: bytes, from_ms: int, to_ms: int) -> Iterator[tuple[int, bytes]]:
+    def fetch_range(
+        self, key: bytes, from_ms: int, to_ms: int, *, reverse: bool = False
+    ) -> Iterator[tuple[int, bytes]]:
         """Returns the starts and values of a key's windows, sorted by time. Duplicates are sorted by sequence
-        number.
+        number. `reverse`: True for the reverse order.
         """
 
-    def fetch_all(self, from_ms: int, to_ms: int) -> Iterator[tuple[bytes, int, bytes]]:
-        """Returns the keys, starts and values of all windows. The order depends on the store."""
+    def fetch_all(
+        self, from_ms: int, to_ms: int, first: bytes | None = None, last: bytes | None = None, *, reverse: bool = False
+    ) -> Iterator[tuple[bytes, int, bytes]]:
+        """Returns the keys, starts and values of the windows of all keys from `first` to `last`; None for no bound. The
+        order depends on the store. `reverse`: True for the reverse order.
+        """
 
 
 Inner = TypeVar("Inner", bound=StateStore)
@@ -403,13 +409,28 @@ class Windowed(NamedTuple, Generic[K]):
 
 class WindowStore(StateStore, Protocol[K, V]):
     """A window store of objects. Times are window starts in milliseconds. Ranges include both bounds. Windows that
-    start before stream time minus retention cannot be read. A `put` of None deletes the window.
+    start before stream time minus retention cannot be read. A `put` of None deletes the window. The windows of a key
+    are sorted by time. The windows of several keys have the order of the store: on disk by segment, key and time, and
+    in memory by time and key. `reverse`: True for the reverse order.
     """
 
     def put(self, key: K, value: V | None, window_start_ms: int) -> None: ...
     def fetch(self, key: K, start_ms: int) -> V | None: ...
-    def fetch_range(self, key: K, from_ms: int, to_ms: int) -> Iterator[tuple[int, V]]: ...
-    def fetch_all(self, from_ms: int, to_ms: int) -> Iterator[tuple[Windowed[K], V]]: ...
+    def fetch_range(self, key: K, from_ms: int, to_ms: int, *, reverse: bool = False) -> Iterator[tuple[int, V]]:
+        """Returns the starts and values of a key's windows. Source: `fetch`, `backwardFetch`."""
+
+    def fetch_keys(
+        self, first: K | None, last: K | None, from_ms: int, to_ms: int, *, reverse: bool = False
+    ) -> Iterator[tuple[Windowed[K], V]]:
+        """Returns the windows of all keys from `first` to `last`. Keys are compared by their serialized bytes. None: no
+        bound. Source: `fetch`, `backwardFetch` with a range of keys.
+        """
+
+    def fetch_all(self, from_ms: int, to_ms: int, *, reverse: bool = False) -> Iterator[tuple[Windowed[K], V]]:
+        """Returns the windows of all keys. Source: `fetchAll`, `backwardFetchAll`."""
+
+    def all(self, *, reverse: bool = False) -> Iterator[tuple[Windowed[K], V]]:
+        """Returns all windows. Source: `all`, `backwardAll`."""
 
 
 class StoreBuilder(Protocol):

@@ -217,12 +217,12 @@ class TransactionBuffer(WrappedStateStore[RocksDBStore]):
         changed = self._changed_between(start, exclusive_end)
         return self.inner.scan(start, exclusive_end, reverse=reverse, changed=changed)
 
-    def scan_ranges(self, ranges: Sequence[tuple[bytes, bytes]]) -> Entries:
+    def scan_ranges(self, ranges: Sequence[tuple[bytes, bytes]], *, reverse: bool = False) -> Entries:
         """See `RocksDBStore.scan_ranges`."""
         changed: dict[bytes, bytes | None] = {}
         for start, exclusive_end in ranges:
             changed.update(self._changed_between(start, exclusive_end))
-        return self.inner.scan_ranges(ranges, changed=changed)
+        return self.inner.scan_ranges(ranges, reverse=reverse, changed=changed)
 
     def committed(self) -> RocksDBStore:
         """Returns a store for reads that ignore uncommitted changes."""

@@ -12,6 +12,7 @@ from streams_runtime.logs.base import RecordBatch
 from streams_runtime.serdes import Serde
 from streams_runtime.state_stores.caching import CachingWindowStore
 from streams_runtime.state_stores.change_logging import ChangeLoggingWindowBytesStore
+from streams_runtime.state_stores.key_ranges import is_inverted
 from streams_runtime.state_stores.state_store import SerdesStore, ValueAndTimestamp, WindowBytesStore, Windowed
 from streams_runtime.state_stores.value_and_timestamp import EntryAccess, ValueAndTimestampSerde, ValuesWithTimestamps
 from streams_runtime.state_stores.window_keys import SUFFIX_BYTES, suffix_of, window_end_ms, window_key
@@ -52,17 +53,31 @@ class SerdesWindowStore(SerdesStore[WindowBytesStore, K, V]):
         stored = self.inner.fetch(window_key(self._serialized_key(key), possible_start_ms, 0), start_ms)
         return None if stored is None else self._deserialize_value(stored)
 
-    def fetch_range(self, key: K, from_ms: int, to_ms: int) -> Iterator[tuple[int, V]]:
+    def fetch_range(self, key: K, from_ms: int, to_ms: int, *, reverse: bool = False) -> Iterator[tuple[int, V]]:
         deserialize = self._deserialize_value
-        windows = self.inner.fetch_range(self._serialized_key(key), from_ms, to_ms)
+        windows = self.inner.fetch_range(self._serialized_key(key), from_ms, to_ms, reverse=reverse)
         return ((start_ms, deserialize(value)) for start_ms, value in windows)
 
-    def fetch_all(self, from_ms: int, to_ms: int) -> Iterator[tuple[Windowed[K], V]]:
+    def fetch_keys(
+        self, first: K | None, last: K | None, from_ms: int, to_ms: int, *, reverse: bool = False
+    ) -> Iterator[tuple[Windowed[K], V]]:
+        from_key, to_key = (None if key is None else self._serialize_key(key) for key in (first, last))
+        if is_inverted(from_key, to_key, self.name):
+            return iter(())
+        return self._windows(self.inner.fetch_all(from_ms, to_ms, from_key, to_key, reverse=reverse))
+
+    def fetch_all(self, from_ms: int, to_ms: int, *, reverse: bool = False) -> Iterator[tuple[Windowed[K], V]]:
+        return self._windows(self.inner.fetch_all(from_ms, to_ms, reverse=reverse))
+
+    def all(self, *, reverse: bool = False) -> Iterator[tuple[Windowed[K], V]]:
+        return self._windows(self.inner.fetch_all(0, JAVA_LONG_MAX, reverse=reverse))
+
+    def _windows(self, stored: Iterator[tuple[bytes, int, bytes]]) -> Iterator[tuple[Windowed[K], V]]:
         deserialize_key, deserialize_value = self._deserialize_key, self._deserialize_value
         size_ms = self.window_size_ms
         return (
             (Windowed(deserialize_key(key), start_ms, window_end_ms(start_ms, size_ms)), deserialize_value(value))
-            for key, start_ms, value in self.inner.fetch_all(from_ms, to_ms)
+            for key, start_ms, value in stored
         )
 
 

@@ -19,7 +19,7 @@ Source: `WindowKeySchema`, `AbstractSegments`, `AbstractRocksDBSegmentedBytesSto
 """
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from operator import itemgetter
 
 from assignor.types import JAVA_INT_MAX, JAVA_LONG_MAX
@@ -47,6 +47,21 @@ def window_key(key: bytes, start_ms: int, sequence: int) -> bytes:
 def suffix_of(window_key: bytes) -> tuple[int, int]:
     """Returns the window start and the sequence number of a window key."""
     return _SUFFIX.unpack_from(window_key, len(window_key) - SUFFIX_BYTES)
+
+
+def last_window_key(last: bytes) -> bytes:
+    """Returns a bound that no window key of a key up to `last` exceeds. The suffix of a shorter key is compared with
+    the end of `last`, so the bound is the greatest window key of all prefixes of `last`.
+    """
+    greatest = _SUFFIX.pack(JAVA_LONG_MAX, MAX_SEQUENCE)
+    return max(last[:length] + greatest for length in range(len(last) + 1))
+
+
+def is_key_between(first: bytes | None, last: bytes | None) -> Callable[[bytes], bool]:
+    """Returns a function that returns True if a key is in a range. Both bounds belong to the range; None for no
+    bound.
+    """
+    return lambda key: (first is None or key >= first) and (last is None or key <= last)
 
 
 def next_sequence(sequence: int) -> int:

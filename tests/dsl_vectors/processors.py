@@ -259,6 +259,42 @@ def run_key_value_script(processor: CaseProcessor, record: AnyRecord) -> None:
     KEY_VALUE_QUERIES[name](processor, record, *(None if each == "*" else each for each in parameters))
 
 
+@PROCESSORS.named("windowScript")
+def run_window_script(width_ms: int, processor: CaseProcessor, record: AnyRecord) -> None:
+    """A value is added to that of its window. `?name` is a call of the store."""
+    key, value, timestamp_ms, _headers = record
+    if key is None:
+        return
+    if value is not None and value.startswith("?"):
+        rows = WINDOW_QUERIES[value[1:]](processor.store, key, timestamp_ms, width_ms)
+        in_text = ((f"t{each}" if isinstance(each, int) else each, value) for each, value in rows)
+        processor.answer_all(record, in_text)
+        return
+    start_ms = timestamp_ms // width_ms * width_ms
+    before = None if value is None else processor.store.fetch(key, start_ms)
+    processor.store.put(key, value if before is None else f"{before}+{value}", start_ms)
+    if value is not None:
+        processor.answer(record, key, processor.store.fetch(key, start_ms))
+
+
+# queries of windowScript: store, key, timestamp, width
+
+WINDOW_QUERIES: dict[str, Callable[[Any, Any, int, int], Iterable[tuple[Any, Any]]]] = {
+    "fetch": lambda store, key, time_ms, width_ms: store.fetch_range(
+        key, max(0, time_ms - 2 * width_ms), time_ms + width_ms
+    ),
+    "backwardFetch": lambda store, key, time_ms, width_ms: store.fetch_range(
+        key, max(0, time_ms - 2 * width_ms), time_ms + width_ms, reverse=True
+    ),
+    "all": lambda store, _key, _time_ms, _width_ms: store.all(),
+    "backwardAll": lambda store, _key, _time_ms, _width_ms: store.all(reverse=True),
+    "fetchAll": lambda store, _key, time_ms, width_ms: store.fetch_all(max(0, time_ms - width_ms), time_ms),
+    "fetchRange": lambda store, _key, time_ms, width_ms: store.fetch_keys(
+        "a", "c", max(0, time_ms - 2 * width_ms), time_ms
+    ),
+}
+
+
 # queries of keyValueScript: parameters after the record
 
 KEY_VALUE_QUERIES: dict[str, Callable[..., None]] = {

@@ -402,3 +402,25 @@ def test_should_evict_at_a_change_that_takes_no_more_room_than_the_one_before() 
 
     cache.put(b"k", b"2")
     assert (below.written, thread.size_bytes) == ([(b"k", b"2")], 0)
+
+
+@pytest.mark.parametrize("persistent", [True, False])
+def test_should_read_windows_of_cache_and_store_by_key_and_backwards(tmp_path: Path, persistent: bool) -> None:
+    kind = window_store("store", STRING, LONG, retention_ms=100, window_size_ms=10, persistent=persistent, caching=True)
+    cached = Cached(kind.build(), tmp_path, old=False)
+    store = cached.store
+    for key, value, start_ms in (("a", 1, 10), ("b", 2, 10), ("c", 3, 20), ("b", 4, 20)):
+        store.put(key, value, start_ms)
+    cached.task.flush()
+    for key, changed, start_ms in (("b", None, 10), ("b", 5, 30), ("c", 6, 20), ("d", 7, 10)):
+        store.put(key, changed, start_ms)
+    assert list(store.fetch_range("b", 0, 30)) == [(20, 4), (30, 5)]
+    assert list(store.fetch_range("b", 0, 30, reverse=True)) == [(30, 5), (20, 4)]
+    between = [("b", 20, 4), ("b", 30, 5), ("c", 20, 6)]
+    assert sorted((*window[:2], value) for window, value in store.fetch_keys("b", "c", 0, 30)) == between
+    assert sorted((*window[:2], value) for window, value in store.fetch_keys("b", "c", 0, 30, reverse=True)) == between
+    assert list(store.fetch_keys("c", "b", 0, 30)) == []
+    everything = sorted([*between, ("a", 10, 1), ("d", 10, 7)])
+    assert sorted((*window[:2], value) for window, value in store.all()) == everything
+    assert list(store.all(reverse=True)) == list(store.all())[::-1]
+    store.close()

@@ -26,6 +26,7 @@ CALLS = st.lists(
         st.tuples(st.just("fetch"), KEYS, STARTS_MS),
         st.tuples(st.just("fetch_range"), KEYS, STARTS_MS, STARTS_MS),
         st.tuples(st.just("fetch_all"), STARTS_MS, STARTS_MS),
+        st.tuples(st.just("fetch_keys"), st.none() | KEYS, st.none() | KEYS, STARTS_MS, STARTS_MS),
         st.tuples(st.just("commit")),
     ),
     max_size=30,
@@ -82,6 +83,15 @@ class Model:
         keys = {key for key, _ in self.windows}
         return sorted((key, *window) for key in keys for window in self.fetch_range(key, from_ms, to_ms))
 
+    def fetch_keys(
+        self, first: bytes | None, last: bytes | None, from_ms: int, to_ms: int
+    ) -> list[tuple[bytes, int, bytes]]:
+        return [
+            window
+            for window in self.fetch_all(from_ms, to_ms)
+            if (first is None or first <= window[0]) and (last is None or window[0] <= last)
+        ]
+
     def commit(self) -> None:
         """No answer of the store depends on it."""
 
@@ -96,9 +106,14 @@ def answer_of(store: SerdesWindowStore[bytes, bytes], name: str, arguments: list
         store.restore(batch([(window_key(key, start, sequence), value, 0) for key, start, sequence, value in records]))
         return None
     answer = getattr(store, name)(*arguments)
-    if name == "fetch_all":  # in what order is the store's own
-        return sorted((windowed.key, windowed.start_ms, value) for windowed, value in answer)
-    return list(answer) if name == "fetch_range" else answer
+    if name in ("put", "fetch"):
+        return answer
+    windows = list(answer)
+    assert list(getattr(store, name)(*arguments, reverse=True)) == windows[::-1]
+    if name == "fetch_range":
+        return windows
+    # in what order is the store's own
+    return sorted((windowed.key, windowed.start_ms, value) for windowed, value in windows)
 
 
 @given(CALLS, st.booleans(), st.sampled_from([500, 256 * 1024]), st.booleans())
