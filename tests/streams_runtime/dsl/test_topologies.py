@@ -64,6 +64,7 @@ def test_should_describe_the_topology_as_kafka_does(name: str, case: Case, optim
     assert built(case, optimize).describe() == (KAFKA / f"{name}.txt").read_text()
 
 
+JOINED = ["app-inner-left-repartition", "app-inner-right-repartition"]
 JOINED_TWICE = "app-KSTREAM-KEY-SELECT-0000000001-repartition"
 LEFT_ALONE_BY_KAFKA = {
     "two_joins_share_a_repartition_topic": (
@@ -71,6 +72,8 @@ LEFT_ALONE_BY_KAFKA = {
         [[JOINED_TWICE, "table-a", "table-b"]],
     ),
     "topics_read_together_and_again": ([["t"]], [["c", "t"]]),
+    "joins_of_two_streams_after_key_change": ([JOINED, ["right"]], [[*JOINED, "right"]]),
+    "joins_of_two_streams_after_key_change_optimized": ([JOINED, ["right"]], [[*JOINED, "right"]]),
 }
 """Groups there and here: Kafka knows the stream by the name of a source that is not in the topology in the end."""
 

@@ -6,7 +6,17 @@ each.
 
 from collections.abc import Callable
 
-from streams_runtime import LONG, STRING, KStream, KTable, Materialized, Processor, StreamsBuilder, TimeWindows
+from streams_runtime import (
+    LONG,
+    STRING,
+    JoinWindows,
+    KStream,
+    KTable,
+    Materialized,
+    Processor,
+    StreamsBuilder,
+    TimeWindows,
+)
 from streams_runtime.state_stores.builders import key_value_store
 
 Case = Callable[[StreamsBuilder], None]
@@ -372,3 +382,51 @@ def repartitions_behind_one_branch(b: StreamsBuilder) -> None:
     f = stream(b, "input").select_key(value_of).filter(always)
     f.group_by_key(key_serde=STRING).count()
     f.group_by_key(key_serde=STRING).reduce(first_of)
+
+
+WINDOWS = JoinWindows(10, 20, grace_ms=5)
+
+
+@case
+@optimized
+def joins_of_two_streams(b: StreamsBuilder) -> None:
+    left, right = stream(b, "left"), stream(b, "right")
+    joined = (
+        left.join(right, both, WINDOWS),
+        left.left_join(right, both, WINDOWS),
+        left.outer_join(right, both, WINDOWS),
+    )
+    for each in joined:
+        each.to("out", value_serde=STRING)
+
+
+@case
+@optimized
+def joins_of_two_streams_named(b: StreamsBuilder) -> None:
+    left, right = stream(b, "left"), stream(b, "right")
+    inner = left.join(right, both, WINDOWS, name="inner")
+    kept_left = left.left_join(right, both, WINDOWS, name="kept-left", store="left-store")
+    outer = left.outer_join(right, both, WINDOWS, name="outer", store="outer-store")
+    for each in (inner, kept_left, outer):
+        each.to("out", value_serde=STRING)
+
+
+@case
+@optimized
+def joins_of_two_streams_after_key_change(b: StreamsBuilder) -> None:
+    left, right = stream(b, "left").select_key(value_of), stream(b, "right")
+    by_value = right.select_key(value_of)
+    inner = left.join(by_value, both, WINDOWS, key_serde=STRING, name="inner")
+    kept_left = left.left_join(right, both, WINDOWS, key_serde=STRING)
+    outer = left.outer_join(by_value, both, WINDOWS, key_serde=STRING)
+    for each in (inner, kept_left, outer):
+        each.to("out", value_serde=STRING)
+
+
+@case
+@optimized
+def self_joins(b: StreamsBuilder) -> None:
+    read, by_value = stream(b, "input"), stream(b, "input").select_key(value_of)
+    inner, outer = read.join(read, both, WINDOWS), read.outer_join(read, both, WINDOWS, name="outer")
+    for each in (inner, outer, by_value.left_join(by_value, both, WINDOWS, key_serde=STRING)):
+        each.to("out", value_serde=STRING)
