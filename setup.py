@@ -5,7 +5,7 @@ All packages except `migrations` keep their names. The package `migrations` is a
 is installed inside the coordinator's package, because other programs may have a package `migrations` too.
 
 If ASSIGNOR_COMPILE=1 is set, as in `make setup`, Cython compiles several modules. A large rebalance spends most of its
-time in some of the compiled modules. The other compiled modules are the converter of record batches, the partitioner,
+time in some of the compiled modules. The other compiled modules are the converter of record batches, two hashes,
 and the record cache. Cython compiles the Python source; a `.pxd` file beside a module gives C types to the module's
 names. If Cython, a C compiler or ASSIGNOR_COMPILE is missing, nothing is compiled. Python then runs the modules
 uncompiled, with equal results.
@@ -39,6 +39,7 @@ COMPILED = (
     "assignor.pipeline.consumer_assignments",
     "assignor.pipeline.tasks_to_threads",
     "kafka_client.record_batches.batch_rows",
+    "streams_runtime.common.murmur3",
     "streams_runtime.logs.partitioner",
     "streams_runtime.state_stores.thread_cache",
 )

@@ -14,6 +14,7 @@ from assignor.types import TaskId, TopicPartition
 from streams_runtime.common.metrics import InstanceMetrics
 from streams_runtime.common.notices import NoticeBoard
 from streams_runtime.common.states import TaskState
+from streams_runtime.instance.application import Application
 from streams_runtime.instance.restore.restore_listener import SilentRestoreListener
 from streams_runtime.instance.tasks import AnyTask, Tasks
 from streams_runtime.instance.thread_work import ThreadSetting, ThreadWork
@@ -148,14 +149,18 @@ def rig(
     directory: StateDirectory | None = None,
     name: str = "t",
     topics: bool = True,
+    application: Application | None = None,
     **configs: Any,
 ) -> Rig:
-    """`log`, `directory`: of another rig, whose instance or cluster this one shares."""
+    """`log`, `directory`: of another rig, whose instance or cluster this one shares. `application`: None for the one
+    that counts words.
+    """
     clock, told, paused = ManualClock(), RememberingListener(), threading.Event()
     shared = log if log is not None else InMemoryLog()
     if topics:
         create_topics(shared, APPLICATION)
-    application = counting_application(APPLICATION, state_dir, state_dir, guarantee=guarantee, **configs)
+    if application is None:
+        application = counting_application(APPLICATION, state_dir, state_dir, guarantee=guarantee, **configs)
     held = directory or StateDirectory(state_dir, APPLICATION, clock)
     work = ThreadWork(
         ThreadSetting(
