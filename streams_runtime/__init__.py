@@ -7,8 +7,8 @@ module of a name is loaded when the name is first used. Starting points:
 - `Topology`, `Processor`, `ProcessorContext` and `Record` are for applications that write their own processors
   (`processors/`).
 - `key_value_store`, `window_store` and similar functions make builders of state stores (`state_stores/`).
-- `STRING`, `LONG`, `JSON`, `AvroSerde` and others are serdes. `Serde` and `Serdes` are for serdes of the user
-  (`serdes/`).
+- `STRING`, `LONG`, `JSON`, `ListSerde`, `AvroSerde` and others are serdes. `Serde` and `Serdes` are for serdes of the
+  user (`serdes/`).
 - `Topology.describe()` and `Topology.draw(path)` show a topology (`processors/`).
 - `TopologyTestDriver(topology)` tests a topology (`local_run/`).
 - `Application(topology, configs)` is a topology with its configs (`instance/`, `configs.py`).
@@ -102,6 +102,14 @@ if TYPE_CHECKING:
     from streams_runtime.processors.api import ValueTransformer as ValueTransformer
     from streams_runtime.processors.batch_node import NodeRun as NodeRun
     from streams_runtime.processors.batch_node import RunsHow as RunsHow
+    from streams_runtime.processors.timestamp_extractors import fail_on_invalid_timestamp as fail_on_invalid_timestamp
+    from streams_runtime.processors.timestamp_extractors import (
+        log_and_skip_on_invalid_timestamp as log_and_skip_on_invalid_timestamp,
+    )
+    from streams_runtime.processors.timestamp_extractors import (
+        use_partition_time_on_invalid_timestamp as use_partition_time_on_invalid_timestamp,
+    )
+    from streams_runtime.processors.timestamp_extractors import wallclock_timestamp as wallclock_timestamp
     from streams_runtime.processors.topology import Topology as Topology
     from streams_runtime.queries.client import CopyAnswered as CopyAnswered
     from streams_runtime.queries.client import QueryFailed as QueryFailed
@@ -110,12 +118,18 @@ if TYPE_CHECKING:
     from streams_runtime.queries.client import StoreWindows as StoreWindows
     from streams_runtime.queries.client import WindowValue as WindowValue
     from streams_runtime.queries.store_metadata import KeyQueryMetadata as KeyQueryMetadata
+    from streams_runtime.serdes import BOOLEAN as BOOLEAN
     from streams_runtime.serdes import BYTES as BYTES
     from streams_runtime.serdes import DOUBLE as DOUBLE
+    from streams_runtime.serdes import FLOAT as FLOAT
     from streams_runtime.serdes import INTEGER as INTEGER
     from streams_runtime.serdes import JSON as JSON
     from streams_runtime.serdes import LONG as LONG
+    from streams_runtime.serdes import SHORT as SHORT
     from streams_runtime.serdes import STRING as STRING
+    from streams_runtime.serdes import UUID as UUID
+    from streams_runtime.serdes import VOID as VOID
+    from streams_runtime.serdes import ListSerde as ListSerde
     from streams_runtime.serdes import Serde as Serde
     from streams_runtime.serdes import Serdes as Serdes
     from streams_runtime.serdes import TopicSerde as TopicSerde

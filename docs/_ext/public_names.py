@@ -25,12 +25,17 @@ SECTIONS: dict[str, Mapping[str, str]] = {
             ExceptionHandler FailedRecord FailedOutput HandlerResponse fail log_and_continue dead_letter
             dead_letter_and_fail
         """,
+        "Timestamps": """
+            fail_on_invalid_timestamp log_and_skip_on_invalid_timestamp use_partition_time_on_invalid_timestamp
+            wallclock_timestamp
+        """,
         "Stores": """
             key_value_store timestamped_key_value_store window_store timestamped_window_store StoreBuilder
             KeyValueStore TimestampedKeyValueStore WindowStore Windowed ValueAndTimestamp
         """,
         "Serdes": """
-            STRING INTEGER LONG DOUBLE JSON BYTES Serde Serdes TopicSerde AvroSerde JsonSchemaSerde ProtobufSerde
+            STRING BOOLEAN SHORT INTEGER LONG FLOAT DOUBLE UUID VOID JSON BYTES ListSerde Serde Serdes TopicSerde
+            AvroSerde JsonSchemaSerde ProtobufSerde
         """,
         "Applications and their configs": """
             Application load_application StreamsConfig ProcessingGuarantee OffsetReset ThreadErrorResponse

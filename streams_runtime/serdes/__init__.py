@@ -8,6 +8,7 @@ get the topic.
 
 import json
 import struct
+import uuid
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
@@ -18,8 +19,10 @@ from streams_runtime.common.records import bytes_of
 T = TypeVar("T")
 
 _OWN_PACKAGE = "streams_runtime."
+_INT16 = struct.Struct(">h")
 _INT32 = struct.Struct(">i")
 _INT64 = struct.Struct(">q")
+_FLOAT32 = struct.Struct(">f")
 _FLOAT64 = struct.Struct(">d")
 
 
@@ -134,6 +137,34 @@ class StringSerde:
 
 
 @dataclass(frozen=True, slots=True)
+class BooleanSerde:
+    """The serde of True and False. The byte is 1 or 0."""
+
+    def serialize(self, value: bool, /) -> bytes:
+        if value is True:
+            return b"\x01"
+        if value is False:
+            return b"\x00"
+        raise TypeError(f"a bool is needed, not a {type(value).__name__}")
+
+    def deserialize(self, data: bytes, /) -> bool:
+        if data not in (b"\x00", b"\x01"):
+            raise ValueError(f"a boolean has the byte 0 or 1, not {data!r}")
+        return data == b"\x01"
+
+
+@dataclass(frozen=True, slots=True)
+class ShortSerde:
+    """The serde of signed integers of two bytes. The bytes are big-endian, as in Kafka's `ShortSerializer`."""
+
+    def serialize(self, value: int, /) -> bytes:
+        return _INT16.pack(value)
+
+    def deserialize(self, data: bytes, /) -> int:
+        return int(_INT16.unpack(data)[0])
+
+
+@dataclass(frozen=True, slots=True)
 class IntegerSerde:
     """The serde of signed integers of four bytes. The bytes are big-endian, as in Kafka's `IntegerSerializer`."""
 
@@ -156,6 +187,17 @@ class LongSerde:
 
 
 @dataclass(frozen=True, slots=True)
+class FloatSerde:
+    """The serde of floats of four bytes. The bytes are big-endian, as in Kafka's `FloatSerializer`."""
+
+    def serialize(self, value: float, /) -> bytes:
+        return _FLOAT32.pack(value)
+
+    def deserialize(self, data: bytes, /) -> float:
+        return float(_FLOAT32.unpack(data)[0])
+
+
+@dataclass(frozen=True, slots=True)
 class DoubleSerde:
     """The serde of floats of eight bytes. The bytes are big-endian, as in Kafka's `DoubleSerializer`."""
 
@@ -164,6 +206,97 @@ class DoubleSerde:
 
     def deserialize(self, data: bytes, /) -> float:
         return float(_FLOAT64.unpack(data)[0])
+
+
+@dataclass(frozen=True, slots=True)
+class UUIDSerde:
+    """The serde of UUIDs. The bytes are the text of the UUID, as in Kafka's `UUIDSerializer`."""
+
+    def serialize(self, value: uuid.UUID, /) -> bytes:
+        if not isinstance(value, uuid.UUID):
+            raise TypeError(f"a uuid.UUID is needed, not a {type(value).__name__}")
+        return str(value).encode()
+
+    def deserialize(self, data: bytes, /) -> uuid.UUID:
+        return uuid.UUID(data.decode())
+
+
+@dataclass(frozen=True, slots=True)
+class VoidSerde:
+    """The serde of keys or values that are always None. The runtime writes None without calling a serde, so each call
+    of this serde raises an error.
+    """
+
+    def serialize(self, value: None, /) -> bytes:
+        raise TypeError(f"None is needed, not a {type(value).__name__}")
+
+    def deserialize(self, data: bytes, /) -> None:
+        raise ValueError(f"null is needed, not {len(data)} bytes")
+
+
+_ENTRY_BYTES: dict[type, int] = {
+    ShortSerde: 2,
+    IntegerSerde: 4,
+    FloatSerde: 4,
+    LongSerde: 8,
+    DoubleSerde: 8,
+    UUIDSerde: 36,
+}
+"""The serdes of entries for which Kafka's list has no length before each entry, and the number of bytes of an entry."""
+_NULL_ENTRY = -1
+
+
+@dataclass(frozen=True)  # no slots: in Python 3.11, C[int](...) fails for a frozen generic class with slots
+class ListSerde(Generic[T]):
+    """The serde of lists. `inner`: the serde of an entry. An entry may be None.
+
+    The first byte is 0 if all entries have the same length. Then come the number and the indices of the entries that
+    are None, the number of all entries, and the other entries. If the first byte is 1, each entry has its length before
+    it, and the length of None is -1. Source: `ListSerializer`, `ListDeserializer`.
+    """
+
+    inner: Serde[T]
+
+    def serialize(self, value: list[T | None], /) -> bytes:
+        entries = [None if entry is None else self.inner.serialize(entry) for entry in value]
+        count = _INT32.pack(len(entries))
+        if type(self.inner) in _ENTRY_BYTES:
+            nulls = [index for index, entry in enumerate(entries) if entry is None]
+            head = struct.pack(f">b{len(nulls) + 1}i", 0, len(nulls), *nulls)
+            return head + count + b"".join(entry for entry in entries if entry is not None)
+        with_lengths = (
+            _INT32.pack(_NULL_ENTRY) if entry is None else _INT32.pack(len(entry)) + entry for entry in entries
+        )
+        return b"\x01" + count + b"".join(with_lengths)
+
+    def deserialize(self, data: bytes, /) -> list[T | None]:
+        size = _ENTRY_BYTES.get(type(self.inner))
+        if data[:1] != (b"\x01" if size is None else b"\x00"):
+            raise ValueError(f"a list of {type(self.inner).__name__} does not begin with {data[:1]!r}")
+        at, nulls = 1, frozenset[int]()
+        if size is not None:
+            (null_count,) = _INT32.unpack_from(data, at)
+            nulls = frozenset(struct.unpack_from(f">{null_count}i", data, at + 4))
+            at += 4 + 4 * null_count
+        (count,) = _INT32.unpack_from(data, at)
+        at += 4
+        entries: list[T | None] = []
+        for index in range(count):
+            length = size
+            if length is None:
+                (length,) = _INT32.unpack_from(data, at)
+                at += 4
+            if index in nulls or length == _NULL_ENTRY:
+                entries.append(None)
+                continue
+            if length < 0 or at + length > len(data):
+                raise ValueError(f"entry {index} of a list has {length} bytes, and {len(data) - at} are left")
+            entries.append(self.inner.deserialize(data[at : at + length]))
+            at += length
+        return entries
+
+    def with_inner(self, change: Callable[[Serde[Any]], Serde[Any]]) -> "ListSerde[T]":
+        return ListSerde(change(self.inner))
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,7 +327,12 @@ class Serdes(Generic[T]):
 
 BYTES = BytesSerde()
 STRING = StringSerde()
+BOOLEAN = BooleanSerde()
+SHORT = ShortSerde()
 INTEGER = IntegerSerde()
 LONG = LongSerde()
+FLOAT = FloatSerde()
 DOUBLE = DoubleSerde()
+UUID = UUIDSerde()
+VOID = VoidSerde()
 JSON = JsonSerde()

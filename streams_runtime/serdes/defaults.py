@@ -12,7 +12,21 @@ from dataclasses import dataclass
 from typing import Any, NoReturn
 
 from assignor.errors import InputError, TopologyError
-from streams_runtime.serdes import BYTES, DOUBLE, JSON, LONG, STRING, NestedSerde, Serde
+from streams_runtime.serdes import (
+    BOOLEAN,
+    BYTES,
+    DOUBLE,
+    FLOAT,
+    INTEGER,
+    JSON,
+    LONG,
+    SHORT,
+    STRING,
+    UUID,
+    VOID,
+    NestedSerde,
+    Serde,
+)
 
 
 def imported_object(key: str, name: str, where: str, otherwise: str = "") -> object:
@@ -111,12 +125,17 @@ _BY_NAME: dict[str, Serde[Any]] = {
     "double": DOUBLE,
     "bytes": BYTES,
     "json": JSON,
-    f"{_KAFKAS}StringSerde": STRING,
-    f"{_KAFKAS}LongSerde": LONG,
-    f"{_KAFKAS}DoubleSerde": DOUBLE,
-    f"{_KAFKAS}ByteArraySerde": BYTES,
+    "integer": INTEGER,
+    "short": SHORT,
+    "float": FLOAT,
+    "boolean": BOOLEAN,
+    "uuid": UUID,
+    "void": VOID,
 }
-_NAMES = "string, long, double, bytes, json"
+_NAMES = ", ".join(_BY_NAME)
+# the names of Kafka's classes are the names of the classes here
+_BY_NAME |= {f"{_KAFKAS}{type(serde).__name__}": serde for serde in _BY_NAME.values() if serde is not JSON}
+_BY_NAME[f"{_KAFKAS}ByteArraySerde"] = BYTES
 
 
 def configured_serde(key: str, value: object, where: str) -> Serde[Any]:

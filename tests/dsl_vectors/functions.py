@@ -281,12 +281,6 @@ def number_as_timestamp(value: Any, _timestamp_ms: int, partition_time_ms: int) 
     return partition_time_ms if found is None else found
 
 
-@TIMESTAMPS.named("FailOnInvalidTimestamp", "LogAndSkipOnInvalidTimestamp", "UsePartitionTimeOnInvalidTimestamp")
-def own_timestamp(_value: Any, timestamp_ms: int, _partition_time_ms: int) -> int:
-    """These three of Kafka differ for a negative timestamp only, and no input has one."""
-    return timestamp_ms
-
-
 # topics of a record and the input's metadata
 
 TOPICS = Registry(

@@ -9,8 +9,11 @@ from streams_runtime import (
     Materialized,
     Serde,
     StoreBuilder,
+    fail_on_invalid_timestamp,
     key_value_store,
+    log_and_skip_on_invalid_timestamp,
     timestamped_key_value_store,
+    use_partition_time_on_invalid_timestamp,
     versioned_key_value_store,
     window_store,
 )
@@ -105,7 +108,9 @@ class Operator(Options):
 
     def timestamp_extractor(self) -> Callable[[Any, int], int] | None:
         written = self.get("timestampExtractor")
-        return None if written is None else partial(_timestamp, TIMESTAMPS.get(written))
+        if written is None or written[0] in _READY_EXTRACTORS:
+            return written and _READY_EXTRACTORS[written[0]]
+        return partial(_timestamp, TIMESTAMPS.get(written))
 
     def topic_or_extractor(self) -> str | Callable[[Any, Any], str]:
         """Of a sink."""
@@ -134,6 +139,13 @@ class Operator(Options):
                 more["history_retention_ms"] = self["historyRetention_ms"]
                 return versioned_key_value_store(self["store"], keys, values, **more)
         raise NotKnown(f"store of type {self['storeType']}")
+
+
+_READY_EXTRACTORS: dict[str, Callable[[Any, int], int]] = {
+    "FailOnInvalidTimestamp": fail_on_invalid_timestamp,
+    "LogAndSkipOnInvalidTimestamp": log_and_skip_on_invalid_timestamp,
+    "UsePartitionTimeOnInvalidTimestamp": use_partition_time_on_invalid_timestamp,
+}
 
 
 def _reduce(aggregator: Callable[[Any, Any, Any], Any], so_far: Any, value: Any) -> Any:

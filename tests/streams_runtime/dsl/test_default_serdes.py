@@ -155,7 +155,7 @@ def test_should_make_a_serde_of_a_class(value: object) -> None:
 @pytest.mark.parametrize(
     ("value", "message"),
     [
-        ("strnig", "default.key.serde must be one of string, long, double, bytes, json, or a full name such as"),
+        ("strnig", "default.key.serde must be one of string, long, double, bytes, json, integer, short, float, "),
         ("no.such.module.SERDE", "default.key.serde: no.such.module cannot be imported"),
         (f"{__name__}.MISSING", f"default.key.serde: {__name__} has no MISSING"),
         (f"{__name__}.NOT_A_SERDE", "default.key.serde must be a serde, one of string, long"),
