@@ -138,9 +138,11 @@ class RecordCollector:
         rows_of_keys: dict[bytes | None, tuple[_PartitionRows]] = {}
 
         def sink(key: Any, value: Any, timestamp_ms: int, headers: Headers) -> None:
-            chosen = None if choose is None else choose(key, value)
-            if chosen == ():
-                return
+            chosen = None
+            if choose is not None:
+                chosen = choose(key, value)
+                if chosen == ():
+                    return
             try:
                 key_bytes = None if key is None and not suffix_bytes else serialize_key(key)
                 value_bytes = None if value is None else serialize_value(value)
