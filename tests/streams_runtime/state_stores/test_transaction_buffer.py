@@ -229,6 +229,9 @@ def content_of(store: Any, *, windows: bool) -> dict[str, Any]:
             fetched = {key: store.fetch(key, 5) for key in "abc"}
             assert {key: dict(store.fetch_range(key, 0, 9)).get(5) for key in "abc"} == fetched
             assert {w.key: value for w, value in store.fetch_all(0, 9)} == {k: v for k, v in fetched.items() if v}
+            between = [(w.key, value) for w, value in store.fetch_keys("b", "c", 0, 9, reverse=True)]
+            assert between == [(key, fetched[key]) for key in "cb" if fetched[key]]
+            assert list(store.fetch_range("a", 0, 9, reverse=True)) == list(store.fetch_range("a", 0, 9))
         else:
             fetched = dict(zip("abc", store.get_many(list("abc")), strict=True))
             assert {key: store.get(key) for key in "abc"} == fetched
