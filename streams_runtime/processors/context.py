@@ -454,31 +454,6 @@ class TableReadContext(NodeContext):
         return ()
 
 
-class FixedKeyContext(NodeContext):
-    """The context of a `FixedKeyProcessor`. `keys`: the key of the record that the processor processes; empty outside
-    of `process`.
-    """
-
-    __slots__ = ("keys",)
-
-    def __init__(self, name: str, connected_stores: frozenset[str], current: CurrentNode) -> None:
-        super().__init__(name, connected_stores, current)
-        self.keys: tuple[()] | tuple[Any] = ()
-
-    def forward(self, record: Record[Any, Any], child: str | None = None) -> None:
-        """See `NodeContext.forward`. Raises StreamsRuntimeError if the record has another key than the record that the
-        processor processes.
-        """
-        if record.__class__ is not Record:
-            record = self._as_record(record)
-        if self.keys and record.key is not self.keys[0] and record.key != self.keys[0]:
-            raise self._error(
-                f" is a FixedKeyProcessor and must not change the key {self.keys[0]!r} to {record.key!r}; use "
-                "`KStream.process` with a Processor"
-            )
-        super().forward(record, child)
-
-
 class Operator(ABC):
     """A stateless or stateful operation of the DSL. All tasks share one `Operator` object. So an operator keeps the
     state of a task in the task's receiver or context.

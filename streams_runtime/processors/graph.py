@@ -22,8 +22,9 @@ from streams_runtime.processors.batch_node import (
     node_run,
     takes_batches,
 )
-from streams_runtime.processors.context import CurrentNode, FixedKeyContext, NodeContext, Operator, Receiver
+from streams_runtime.processors.context import CurrentNode, NodeContext, Operator, Receiver
 from streams_runtime.processors.nodes import (
+    FixedKeyContext,
     FixedKeyRunner,
     NodeRunner,
     OperatorRunner,

@@ -10,14 +10,7 @@ from typing import Any
 from streams_runtime.common.errors import StreamsRuntimeError
 from streams_runtime.common.records import Headers, Record
 from streams_runtime.processors.api import Processor
-from streams_runtime.processors.context import (
-    Children,
-    CurrentNode,
-    FixedKeyContext,
-    NodeContext,
-    Operator,
-    Receiver,
-)
+from streams_runtime.processors.context import Children, CurrentNode, NodeContext, Operator, Receiver
 from streams_runtime.processors.runtime import TaskRuntime
 from streams_runtime.processors.topology import SinkSettings, SourceSettings
 
@@ -118,6 +111,31 @@ class ProcessorRunner(NodeRunner):
         finally:
             self._context.current.clear()
             super().close()
+
+
+class FixedKeyContext(NodeContext):
+    """The context of a `FixedKeyProcessor`. `keys`: the key of the record that the processor processes; empty outside
+    of `process`.
+    """
+
+    __slots__ = ("keys",)
+
+    def __init__(self, name: str, connected_stores: frozenset[str], current: CurrentNode) -> None:
+        super().__init__(name, connected_stores, current)
+        self.keys: tuple[()] | tuple[Any] = ()
+
+    def forward(self, record: Record[Any, Any], child: str | None = None) -> None:
+        """See `NodeContext.forward`. Raises StreamsRuntimeError if the record has another key than the record that the
+        processor processes.
+        """
+        if record.__class__ is not Record:
+            record = self._as_record(record)
+        if self.keys and record.key is not self.keys[0] and record.key != self.keys[0]:
+            raise self._error(
+                f" is a FixedKeyProcessor and must not change the key {self.keys[0]!r} to {record.key!r}; use "
+                "`KStream.process` with a Processor"
+            )
+        super().forward(record, child)
 
 
 class FixedKeyRunner(ProcessorRunner):
