@@ -255,13 +255,22 @@ class StreamStreamJoinNode(GraphNode):
             topology.add_state_store(shared, self.side_names)
 
 
+def checked_windows(windows: object) -> JoinWindows:
+    """Returns the windows of a join of two streams. Raises TopologyError if they are missing."""
+    if not isinstance(windows, JoinWindows):
+        raise TopologyError(
+            f"Invalid topology: a join of two streams needs JoinWindows(before_ms, after_ms, grace_ms), not {windows!r}"
+        )
+    return windows
+
+
 @dataclass(frozen=True, slots=True)
 class StreamJoin:
     """The arguments of a join of two streams. `serdes`: the serdes of the keys, of the left values and of the right
     values; None for a serde of the streams. `keeps_left`, `keeps_right`: True if a record of this side is joined with
     None if it has no partner. Only an outer join keeps the records of the right side.
 
-    Raises TopologyError if the windows are missing, and IllegalArgumentError if the store has another retention.
+    Raises IllegalArgumentError if the store has another retention than the windows.
     """
 
     joiner: Joiner
@@ -273,11 +282,6 @@ class StreamJoin:
     keeps_right: bool = False
 
     def __post_init__(self) -> None:
-        if not isinstance(self.windows, JoinWindows):
-            raise TopologyError(
-                "Invalid topology: a join of two streams needs JoinWindows(before_ms, after_ms, grace_ms), not "
-                f"{self.windows!r}"
-            )
         retention_ms = checked_settings(self.store).retention_ms
         if retention_ms not in (None, self.windows.retention_ms):
             raise IllegalArgumentError(
@@ -337,7 +341,7 @@ class StreamJoin:
         changelog = settings.changelog
         if changelog is not None:
             changelog = replace(changelog, configs={**changelog.configs, CLEANUP_POLICY: "delete"})
-        windows = [
+        left, right = (
             window_store(
                 name,
                 keys or DefaultSerde("key", name),
@@ -349,9 +353,9 @@ class StreamJoin:
                 retain_duplicates=True,
             )
             for name, values in zip(names, (left_values, right_values), strict=True)
-        ]
+        )
         if not self.keeps_left:
-            return JoinStores(*windows, None)
+            return JoinStores(left, right, None)
         shared = ListValueStoreBuilder(
             shared_name,
             TimestampedKeyAndJoinSideSerde(keys or DefaultSerde("key", shared_name)),
@@ -361,4 +365,4 @@ class StreamJoin:
             persistent=settings.persistent,
             changelog=settings.changelog,
         )
-        return JoinStores(*windows, shared)
+        return JoinStores(left, right, shared)

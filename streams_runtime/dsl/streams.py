@@ -35,7 +35,7 @@ from streams_runtime.dsl.foreign_key_join import ForeignKeyJoin, joined_on_forei
 from streams_runtime.dsl.groupings import StreamGrouping, TableGrouping
 from streams_runtime.dsl.materialized import Materialized, StoreArgument, checked_settings
 from streams_runtime.dsl.stream_aggregates import A, StreamAggregation
-from streams_runtime.dsl.stream_joins import StreamJoin
+from streams_runtime.dsl.stream_joins import StreamJoin, checked_windows
 from streams_runtime.dsl.stream_processors import StreamOperator
 from streams_runtime.dsl.streams_graph import Stage, TableStage
 from streams_runtime.dsl.suppression import Suppressed
@@ -302,7 +302,9 @@ class KStream(Generic[K, V]):
         check_functions("KStream.join", joiner=joiner)
         joiner = joins.joiner_with_key(joiner, with_key)
         if isinstance(other, KStream):
-            join = StreamJoin(joiner, windows, store, (key_serde, value_serde, other_value_serde), name)
+            join = StreamJoin(
+                joiner, checked_windows(windows), store, (key_serde, value_serde, other_value_serde), name
+            )
             return self._joined(other, join)
         _check_table(other, windows)
         stage = self._join_inputs.by_key(key_serde, value_serde, name)
@@ -330,7 +332,9 @@ class KStream(Generic[K, V]):
         check_functions("KStream.left_join", joiner=joiner)
         joiner = joins.joiner_with_key(joiner, with_key)
         if isinstance(other, KStream):
-            join = StreamJoin(joiner, windows, store, (key_serde, value_serde, other_value_serde), name)
+            join = StreamJoin(
+                joiner, checked_windows(windows), store, (key_serde, value_serde, other_value_serde), name
+            )
             return self._joined(other, replace(join, keeps_left=True))
         _check_table(other, windows)
         stage = self._join_inputs.by_key(key_serde, value_serde, name)
@@ -356,7 +360,7 @@ class KStream(Generic[K, V]):
         check_functions("KStream.outer_join", joiner=joiner)
         _check_kind("KStream.outer_join", other, KStream)
         joiner = joins.joiner_with_key(joiner, with_key)
-        join = StreamJoin(joiner, windows, store, (key_serde, value_serde, other_value_serde), name)
+        join = StreamJoin(joiner, checked_windows(windows), store, (key_serde, value_serde, other_value_serde), name)
         return self._joined(other, replace(join, keeps_left=True, keeps_right=True))
 
     def _joined(self, other: KStream[K, VT], join: StreamJoin) -> KStream[K, Any]:
