@@ -10,9 +10,7 @@ gets a response of its own. The topology nodes are those of Kafka:
                                                       right table -> ForeignTableJoin --------^
 
 `context.task_id.partition` is the partition of the left row, because a task reads the partitions with its own number.
-Source: `KTableImpl.doJoinOnForeignKey` and the package `foreignkeyjoin` (KIP-213, KIP-775). Differs from Kafka: a
-response is sent to the left row's partition even if a punctuation has changed the left row. Kafka then sends the
-response to the partition -1, which is an error.
+Source: `KTableImpl.doJoinOnForeignKey` and the package `foreignkeyjoin` (KIP-213, KIP-775).
 """
 
 from __future__ import annotations
@@ -31,10 +29,10 @@ from streams_runtime.dsl.stream_operations import sink_partitioner
 from streams_runtime.dsl.streams_graph import Stage, TableStage
 from streams_runtime.dsl.subscriptions import (
     Instruction,
-    Subscription,
-    SubscriptionResponse,
-    SubscriptionResponseSerde,
-    SubscriptionSerde,
+    SubscriptionResponseWrapper,
+    SubscriptionResponseWrapperSerde,
+    SubscriptionWrapper,
+    SubscriptionWrapperSerde,
     subscription_prefix,
 )
 from streams_runtime.dsl.table_operations import ResultingTable
@@ -130,7 +128,7 @@ class SubscriptionSend(_WithSerdes):
             primary_key, value_hash = write_key(key), None if new is None else hash_of(new)
 
             def subscribe(foreign_key: Any, instruction: Instruction) -> None:
-                subscription = Subscription(value_hash, instruction, primary_key, partition)
+                subscription = SubscriptionWrapper(value_hash, instruction, primary_key, partition)
                 send_on(foreign_key, subscription, timestamp_ms, headers)
 
             is_moved = old_key is not None and (
@@ -163,7 +161,7 @@ class SubscriptionReceive(_WithSerdes):
         put, write, current = entries.put, entries.write, context.current
         write_foreign_key = self.serdes.foreign_key_serializer(context)
 
-        def receive(key: Any, subscription: Subscription, timestamp_ms: int, headers: Headers) -> None:
+        def receive(key: Any, subscription: SubscriptionWrapper, timestamp_ms: int, headers: Headers) -> None:
             instruction = subscription.instruction
             if key is not None:
                 current.timestamp_ms, current.headers = timestamp_ms, headers
@@ -186,7 +184,7 @@ class SubscriptionJoin(_WithSerdes):
     def connect(self, child: Receiver, context: NodeContext) -> Receiver:
         get, read_key = self.other.getter(context), self.serdes.primary_key_serde(context).deserialize
 
-        def join(key: Any, subscription: Subscription, timestamp_ms: int, headers: Headers) -> None:
+        def join(key: Any, subscription: SubscriptionWrapper, timestamp_ms: int, headers: Headers) -> None:
             value_hash, instruction, primary_key, partition = subscription
             found = None if key is None else get(key)
             if instruction is Instruction.DELETE_KEY_NO_PROPAGATE:
@@ -198,7 +196,7 @@ class SubscriptionJoin(_WithSerdes):
                 timestamp_ms = max(timestamp_ms, found[0])
                 if instruction is not Instruction.DELETE_KEY_AND_PROPAGATE:
                     foreign_value = found[1]
-            response = SubscriptionResponse(value_hash, foreign_value, partition)
+            response = SubscriptionResponseWrapper(value_hash, foreign_value, partition)
             child(read_key(primary_key), response, timestamp_ms, headers)
 
         return join
@@ -222,7 +220,7 @@ class ForeignTableJoin(_WithSerdes):
             new = change[0]
             for _, (subscription, _) in scan(subscription_prefix(write_foreign_key(key))):
                 value_hash, _, primary_key, partition = subscription
-                response = SubscriptionResponse(value_hash, new, partition)
+                response = SubscriptionResponseWrapper(value_hash, new, partition)
                 send_on(read_key(primary_key), response, timestamp_ms, headers)
 
         return join
@@ -242,7 +240,7 @@ class ResponseJoin(_WithSerdes):
         get, hash_of = self.table.getter(context), self.serdes.value_hash(context)
         joiner, is_left = self.joiner, self.is_left
 
-        def join(key: Any, response: SubscriptionResponse[Any], timestamp_ms: int, headers: Headers) -> None:
+        def join(key: Any, response: SubscriptionResponseWrapper[Any], timestamp_ms: int, headers: Headers) -> None:
             found = get(key)
             value = None if found is None else found[1]
             if response.value_hash != (None if value is None else hash_of(value)):
@@ -282,7 +280,7 @@ class _PrimaryPartition(Generic[K]):
 
     key_serde: Serde[K]
 
-    def __call__(self, key: K, response: SubscriptionResponse[Any], partitions: int, /) -> int:
+    def __call__(self, key: K, response: SubscriptionResponseWrapper[Any], partitions: int, /) -> int:
         partition = response.primary_partition
         return partition_of(self.key_serde.serialize(key), partitions) if partition is None else partition
 
@@ -367,8 +365,10 @@ def joined_on_foreign_key(
         foreign_keys or DefaultSerde("key", send_name),
         table.value_serde or DefaultSerde("value", send_name),
     )
-    subscriptions: Serde[Any] = SubscriptionSerde()
-    responses: Serde[Any] = SubscriptionResponseSerde(other.value_serde or DefaultSerde("value", response_sink_name))
+    subscriptions: Serde[Any] = SubscriptionWrapperSerde()
+    responses: Serde[Any] = SubscriptionResponseWrapperSerde(
+        other.value_serde or DefaultSerde("value", response_sink_name)
+    )
     other_partitioner = join.other_partitioner and _ForeignKeyPartitioner(join.other_partitioner)
     partitioner = _ForeignKeyPartitioner(join.partitioner) if join.partitioner else _PrimaryPartition(primary_key)
     builder = timestamped_key_value_store(store, BYTES, subscriptions, persistent=settings.persistent)

@@ -1,9 +1,8 @@
 """The records of the two internal topics of a foreign-key join, and the keys of its subscription store, in Kafka's
 format (KIP-213).
 
-A row of the left table subscribes to a row of the right table. The left table's task sends a `Subscription` to the
-task that has the right table's row. This task answers with a `SubscriptionResponse`. The bytes of a record have these
-parts:
+A row of the left table subscribes to a row of the right table. The left table's task sends a subscription to the task
+that has the right table's row, and this task answers with a response. The bytes of a record have these parts:
 
 - a byte: the version of the format, plus 128 if the hash is missing
 - in a subscription: a byte, the instruction
@@ -53,7 +52,7 @@ class Instruction(IntEnum):
 _INSTRUCTIONS = tuple(Instruction)
 
 
-class Subscription(NamedTuple):
+class SubscriptionWrapper(NamedTuple):
     """`value_hash`: the hash of the left row's value; None if the row was deleted. `primary_key`: the serialized key of
     the left row. `primary_partition`: the partition of the left row, to which the response is sent; None in a record of
     version 0.
@@ -65,7 +64,7 @@ class Subscription(NamedTuple):
     primary_partition: int | None
 
 
-class SubscriptionResponse(NamedTuple, Generic[V]):
+class SubscriptionResponseWrapper(NamedTuple, Generic[V]):
     """`value_hash`: the hash of the subscription. `foreign_value`: the value of the right row; None if the right table
     does not have the row. `primary_partition`: the partition of the left row. The bytes do not contain the partition,
     so it is None in a response that was read from the topic.
@@ -77,16 +76,16 @@ class SubscriptionResponse(NamedTuple, Generic[V]):
 
 
 @dataclass(frozen=True, slots=True)
-class SubscriptionSerde:
+class SubscriptionWrapperSerde:
     """Raises StreamsError for bytes that are not a subscription."""
 
-    def serialize(self, value: Subscription, /) -> bytes:
+    def serialize(self, value: SubscriptionWrapper, /) -> bytes:
         value_hash, instruction, primary_key, partition = value
         if partition is None:
             return b"".join((_head(0, value_hash, instruction), primary_key))
         return b"".join((_head(_NEWEST_SUBSCRIPTION, value_hash, instruction), primary_key, _INT32.pack(partition)))
 
-    def deserialize(self, data: bytes, /) -> Subscription:
+    def deserialize(self, data: bytes, /) -> SubscriptionWrapper:
         version, value_hash, key_at = _read_head(data, 2, _NEWEST_SUBSCRIPTION, "SubscriptionWrapper")
         if data[1] >= len(_INSTRUCTIONS):
             raise StreamsError(f"Unknown instruction byte value = {data[1]}")
@@ -96,29 +95,29 @@ class SubscriptionSerde:
             if key_end < key_at:
                 raise StreamsError(f"A SubscriptionWrapper of {len(data)} bytes cannot hold a partition")
             partition = _INT32.unpack_from(data, key_end)[0]
-        return Subscription(value_hash, _INSTRUCTIONS[data[1]], data[key_at:key_end], partition)
+        return SubscriptionWrapper(value_hash, _INSTRUCTIONS[data[1]], data[key_at:key_end], partition)
 
 
 @dataclass(frozen=True)  # no slots: in Python 3.11, C[int](...) fails for a frozen generic class with slots
-class SubscriptionResponseSerde(Generic[V]):
+class SubscriptionResponseWrapperSerde(Generic[V]):
     """`value_serde`: the serde of the right table's values. As in Kafka, a right value whose serialized form has no
     bytes, such as an empty text, is read as None. Raises StreamsError for bytes that are not a response.
     """
 
     value_serde: Serde[V]
 
-    def serialize(self, value: SubscriptionResponse[V], /) -> bytes:
+    def serialize(self, value: SubscriptionResponseWrapper[V], /) -> bytes:
         foreign_value = value.foreign_value
         data = None if foreign_value is None else self.value_serde.serialize(foreign_value)
         return b"".join((_head(_NEWEST_RESPONSE, value.value_hash), data or b""))
 
-    def deserialize(self, data: bytes, /) -> SubscriptionResponse[V]:
+    def deserialize(self, data: bytes, /) -> SubscriptionResponseWrapper[V]:
         _, value_hash, value_at = _read_head(data, 1, _NEWEST_RESPONSE, "SubscriptionResponseWrapper")
         foreign_value = self.value_serde.deserialize(data[value_at:]) if len(data) > value_at else None
-        return SubscriptionResponse(value_hash, foreign_value)
+        return SubscriptionResponseWrapper(value_hash, foreign_value)
 
-    def with_inner(self, change: Callable[[Serde[Any]], Serde[Any]]) -> SubscriptionResponseSerde[V]:
-        return SubscriptionResponseSerde(change(self.value_serde))
+    def with_inner(self, change: Callable[[Serde[Any]], Serde[Any]]) -> SubscriptionResponseWrapperSerde[V]:
+        return SubscriptionResponseWrapperSerde(change(self.value_serde))
 
 
 def subscription_prefix(foreign_key: bytes) -> bytes:

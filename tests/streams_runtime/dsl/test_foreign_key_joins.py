@@ -21,18 +21,18 @@ from streams_runtime import (
 )
 from streams_runtime.dsl.subscriptions import (
     Instruction,
-    Subscription,
-    SubscriptionResponse,
-    SubscriptionResponseSerde,
-    SubscriptionSerde,
+    SubscriptionResponseWrapper,
+    SubscriptionResponseWrapperSerde,
+    SubscriptionWrapper,
+    SubscriptionWrapperSerde,
 )
 from streams_runtime.logs.in_memory import InMemoryLog
 from tests.streams_runtime.dsl.driven import driven
 from tests.streams_runtime.tasks.thread_rig import Rig, rig
 
 HASH = bytes.fromhex("2e7425dec1f8bcdf51e014f04aa41568")
-SUBSCRIPTION = SubscriptionSerde()
-RESPONSE = SubscriptionResponseSerde(STRING)
+SUBSCRIPTION = SubscriptionWrapperSerde()
+RESPONSE = SubscriptionResponseWrapperSerde(STRING)
 
 
 def right_key(_key: str, value: str) -> str | None:
@@ -68,18 +68,18 @@ def by_length(key: Any, _value: object, partitions: int) -> int:
     ("subscription", "data"),
     [
         *(
-            (Subscription(HASH, each, b"key", 258), f"01{each:02x}{HASH.hex()}{b'key'.hex()}00000102")
+            (SubscriptionWrapper(HASH, each, b"key", 258), f"01{each:02x}{HASH.hex()}{b'key'.hex()}00000102")
             for each in Instruction
         ),
-        (Subscription(None, Instruction.DELETE_KEY_AND_PROPAGATE, b"", 0), "810100000000"),
+        (SubscriptionWrapper(None, Instruction.DELETE_KEY_AND_PROPAGATE, b"", 0), "810100000000"),
         (
-            Subscription(HASH, Instruction.PROPAGATE_NULL_IF_NO_FK_VAL_AVAILABLE, b"key", None),
+            SubscriptionWrapper(HASH, Instruction.PROPAGATE_NULL_IF_NO_FK_VAL_AVAILABLE, b"key", None),
             "00022e7425dec1f8bcdf51e014f04aa415686b6579",
         ),
-        (Subscription(None, Instruction.DELETE_KEY_NO_PROPAGATE, b"key", None), "80006b6579"),
+        (SubscriptionWrapper(None, Instruction.DELETE_KEY_NO_PROPAGATE, b"key", None), "80006b6579"),
     ],
 )
-def test_should_write_and_read_subscriptions_as_kafka_does(subscription: Subscription, data: str) -> None:
+def test_should_write_and_read_subscriptions_as_kafka_does(subscription: SubscriptionWrapper, data: str) -> None:
     assert SUBSCRIPTION.serialize(subscription).hex() == data
     assert SUBSCRIPTION.deserialize(bytes.fromhex(data)) == subscription
 
@@ -87,14 +87,18 @@ def test_should_write_and_read_subscriptions_as_kafka_does(subscription: Subscri
 @pytest.mark.parametrize(
     ("response", "data", "read"),
     [
-        (SubscriptionResponse(HASH, "right", 7), f"00{HASH.hex()}7269676874", SubscriptionResponse(HASH, "right")),
-        (SubscriptionResponse(HASH, None, 7), f"00{HASH.hex()}", SubscriptionResponse(HASH, None)),
-        (SubscriptionResponse(HASH, "", 7), f"00{HASH.hex()}", SubscriptionResponse(HASH, None)),
-        (SubscriptionResponse(None, "right", 7), "807269676874", SubscriptionResponse(None, "right")),
+        (
+            SubscriptionResponseWrapper(HASH, "right", 7),
+            f"00{HASH.hex()}7269676874",
+            SubscriptionResponseWrapper(HASH, "right"),
+        ),
+        (SubscriptionResponseWrapper(HASH, None, 7), f"00{HASH.hex()}", SubscriptionResponseWrapper(HASH, None)),
+        (SubscriptionResponseWrapper(HASH, "", 7), f"00{HASH.hex()}", SubscriptionResponseWrapper(HASH, None)),
+        (SubscriptionResponseWrapper(None, "right", 7), "807269676874", SubscriptionResponseWrapper(None, "right")),
     ],
 )
 def test_should_write_and_read_responses_as_kafka_does(
-    response: SubscriptionResponse[str], data: str, read: SubscriptionResponse[str]
+    response: SubscriptionResponseWrapper[str], data: str, read: SubscriptionResponseWrapper[str]
 ) -> None:
     assert RESPONSE.serialize(response).hex() == data
     assert RESPONSE.deserialize(bytes.fromhex(data)) == read
@@ -121,8 +125,8 @@ def test_should_answer_a_subscription_of_an_old_release_by_the_hash_of_the_key()
     """A subscription of version 0 has no partition. 7 partitions: see `test_partitioner`."""
     nodes = joining().build().definition().nodes
     supplier: Any = nodes["fk-subscription-response-sink"].supplier
-    assert supplier.partitioner("foobar", SubscriptionResponse(HASH, "right", 3), 7) == 3
-    assert supplier.partitioner("hello", SubscriptionResponse(HASH, "right", None), 7) == 4
+    assert supplier.partitioner("foobar", SubscriptionResponseWrapper(HASH, "right", 3), 7) == 3
+    assert supplier.partitioner("hello", SubscriptionResponseWrapper(HASH, "right", None), 7) == 4
 
 
 # records that are left out
