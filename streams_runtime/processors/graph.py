@@ -22,7 +22,7 @@ from streams_runtime.processors.batch_node import (
     node_run,
     takes_batches,
 )
-from streams_runtime.processors.context import CurrentNode, NodeContext, Operator, Receiver
+from streams_runtime.processors.context import CurrentNode, NodeContext, Operator, Receiver, ignore
 from streams_runtime.processors.nodes import (
     FixedKeyContext,
     FixedKeyRunner,
@@ -128,23 +128,30 @@ class ProcessorGraph:
         """Calls `init` of every processor, parents first. The caller has to open and restore the stores before this
         call.
 
-        If the `init` of a processor fails, raises StreamsRuntimeError with the processor's name. After a failed `init`,
-        `close` closes only the processors that were initialised.
+        If a processor fails, raises StreamsRuntimeError with the processor's name. If several operators fail, the error
+        is that of the first one, as in Kafka. After a failed `init`, `close` closes only the processors that were
+        initialised.
         """
         if self._initialized:
             raise StreamsRuntimeError("the processors are initialised already", runtime.task_id)
-        node = None
-        try:
-            for node in self._nodes:
+        failed: tuple[str, Exception] | None = None
+        for node in self._nodes:
+            try:
                 node.init(runtime)
-                self._initialized.append(node)
-            receivers: dict[str, Receiver] = {}
-            for node in reversed(self._nodes):
+            except Exception as error:
+                failed = (node.name, error)
+                break
+            self._initialized.append(node)
+        receivers: dict[str, Receiver] = {}
+        for node in () if failed else reversed(self._nodes):
+            try:
                 receiver = node.connect([(child.name, receivers[child.name]) for child in node.below])
-                receivers[node.name] = self.current.with_node_name(receiver, node.name)
-        except Exception as error:
-            name = "" if node is None else node.name
-            raise StreamsRuntimeError(f"failed to initialize processor {name}: {error!r}", runtime.task_id) from error
+            except Exception as error:
+                failed, receiver = (node.name, error), ignore
+            receivers[node.name] = self.current.with_node_name(receiver, node.name)
+        if failed is not None:
+            name, cause = failed
+            raise StreamsRuntimeError(f"failed to initialize processor {name}: {cause!r}", runtime.task_id) from cause
         _allow_depth(self._nodes)
 
     def run_collected(self) -> None:

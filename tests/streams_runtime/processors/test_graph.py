@@ -9,6 +9,7 @@ from streams_runtime.common.errors import StreamsRuntimeError
 from streams_runtime.common.records import Record
 from streams_runtime.logs.base import OffsetReset
 from streams_runtime.processors.api import Processor, ProcessorContext
+from streams_runtime.processors.context import NodeContext, Operator, Receiver
 from streams_runtime.processors.graph import ProcessorGraph
 from streams_runtime.processors.topology import SourceSettings, Topology
 from streams_runtime.serdes import LONG, STRING
@@ -199,6 +200,21 @@ def test_should_name_the_processor_when_init_fails_and_close_only_those_before_i
 
     assert isinstance(caught.value.__cause__, ValueError)
     assert history == [("one", "init"), ("one", "close")]
+
+
+class Unconnected(Operator):
+    """Its store is not connected to it."""
+
+    def connect(self, child: Receiver, context: NodeContext) -> Receiver:
+        receiver: Receiver = context.state_store("none")
+        return receiver
+
+
+def test_should_name_the_first_of_several_operators_that_fail() -> None:
+    topology = Topology().add_source("in", "a").add_processor("first", Unconnected(), "in")
+    topology.add_processor("second", Unconnected(), "first")
+    with pytest.raises(StreamsRuntimeError, match=r"failed to initialize processor first: .*no access to state store"):
+        ProcessorGraph.build(topology, 0, "app").init(RecordingRuntime())
 
 
 def test_should_close_every_processor_when_one_fails_to_close() -> None:
