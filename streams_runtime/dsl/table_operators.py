@@ -101,9 +101,9 @@ class TableOperator(Operator):
         receiver drops a change that the store has refused, and marks a change that is not the newest of its key.
         """
         assert self.store is not None
-        store = context.state_store(self.store.name)
-        if not isinstance(store, SerdesVersionedKeyValueStore):
+        if not self.store.settings.is_versioned:
             return child
+        store: SerdesVersionedKeyValueStore[Any, Any] = context.state_store(self.store.name)
 
         def forward(key: Any, change: Any, timestamp_ms: int, headers: Headers) -> None:
             if store.last_put == VALID_TO_UNDEFINED:
