@@ -30,8 +30,9 @@ SECTIONS: dict[str, Mapping[str, str]] = {
             wallclock_timestamp
         """,
         "Stores": """
-            key_value_store timestamped_key_value_store window_store timestamped_window_store StoreBuilder
-            KeyValueStore TimestampedKeyValueStore WindowStore Windowed ValueAndTimestamp
+            key_value_store timestamped_key_value_store versioned_key_value_store window_store timestamped_window_store
+            StoreBuilder KeyValueStore TimestampedKeyValueStore VersionedKeyValueStore VersionedRecord WindowStore
+            Windowed ValueAndTimestamp
         """,
         "Serdes": """
             STRING BOOLEAN SHORT INTEGER LONG FLOAT DOUBLE UUID VOID JSON BYTES ListSerde Serde Serdes TopicSerde

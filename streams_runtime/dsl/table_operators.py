@@ -49,8 +49,7 @@ def stored_getter(context: NodeContext, store: str, *, flushed: bool) -> Getter:
     kept: SerdesTimestampedKeyValueStore[Any, Any] | SerdesVersionedKeyValueStore[Any, Any] = context.state_store(store)
     entries = kept.entry_access()
     stored_key_of, read = entries.stored_key_of, entries.read
-    has_cache = isinstance(kept, SerdesTimestampedKeyValueStore)
-    get = kept.flushed_getter() if flushed and has_cache else entries.get
+    get = kept.flushed_getter() if flushed else entries.get
 
     def get_entry(key: Any) -> tuple[int, Any] | None:
         stored = get(stored_key_of(key))

@@ -39,6 +39,7 @@ from streams_runtime.processors.topology import Topology
 from streams_runtime.serdes import Serde
 from streams_runtime.state_stores.state_store import KeyValueStore, StateStore, WindowStore
 from streams_runtime.state_stores.thread_cache import ThreadCache
+from streams_runtime.state_stores.versioned import VersionedKeyValueStore
 from streams_runtime.tasks.exception_handling import fail
 from streams_runtime.tasks.record_collector import StreamsProducer
 from streams_runtime.tasks.state_directory import StateDirectory
@@ -219,6 +220,11 @@ class TopologyTestDriver(AbstractContextManager["TopologyTestDriver"]):
     def get_window_store(self, name: str) -> WindowStore[Any, Any]:
         """Returns the open window store with this name. Raises StreamsRuntimeError if there is no such store."""
         store: WindowStore[Any, Any] = self._store_of_kind(name, "window", "fetch_range")
+        return store
+
+    def get_versioned_key_value_store(self, name: str) -> VersionedKeyValueStore[Any, Any]:
+        """Returns the open versioned store with this name. Raises StreamsRuntimeError if there is no such store."""
+        store: VersionedKeyValueStore[Any, Any] = self._store_of_kind(name, "versioned", "versions")
         return store
 
     def get_all_state_stores(self) -> dict[str, StateStore]:

@@ -181,21 +181,23 @@ class StateStoreClient(AbstractContextManager["StateStoreClient"]):
         max_lag: int | None = None,
         partition: int | None = None,
         window_start_ms: int | None = None,
+        as_of_ms: int | None = None,
         isolation_level: IsolationLevel | None = None,
     ) -> StoreValue:
         """Returns the value of a key. `key`: the bytes of the key, as the store's key serde writes them. `max_lag`: the
         largest accepted lag of a copy, in changelog records; None to accept only the active copy.
 
         `partition`: the partition of the key; needed only if the application writes the keys with a custom partitioner.
-        `window_start_ms`: the start of the window; only for window stores. `isolation_level`: READ_COMMITTED to read
-        what the last commit wrote, READ_UNCOMMITTED to read also later changes; None for the level that the instance
-        has in its config `isolation.level`.
+        `window_start_ms`: the start of the window; only for window stores. `as_of_ms`: the time to read; only for
+        versioned stores. `isolation_level`: READ_COMMITTED to read what the last commit wrote, READ_UNCOMMITTED to read
+        also later changes; None for the level that the instance has in its config `isolation.level`.
         """
         parameters = _parameters(
             key,
             max_lag=max_lag,
             partition=partition,
             window_start_ms=window_start_ms,
+            as_of_ms=as_of_ms,
             isolation_level=isolation_level,
         )
 

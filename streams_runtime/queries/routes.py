@@ -39,6 +39,7 @@ Isolation = Annotated[
 Limit = Annotated[int, Query(ge=1, le=MAX_ENTRIES)]
 Time = Annotated[int, Query(ge=0, le=JAVA_LONG_MAX, description="Milliseconds since the epoch.")]
 WindowStart = Annotated[int | None, Query(ge=0, le=JAVA_LONG_MAX, description="For window stores only.")]
+AsOf = Annotated[int | None, Query(ge=0, le=JAVA_LONG_MAX, description="For versioned stores only: the time to read.")]
 
 
 def create_query_app(instance: Queryable) -> FastAPI:
@@ -95,15 +96,18 @@ def _add_store_routes(app: FastAPI, instance: Queryable) -> None:
         max_lag: MaxLag = None,
         isolation_level: Isolation = None,
         window_start_ms: WindowStart = None,
+        as_of_ms: AsOf = None,
     ) -> Response:
         """The value of a key. `value_base64` is null if the key has no value."""
         builder = builder_of(instance, store)
         raw = key_bytes(builder, key, key_base64)
         where = locate_key(instance, store, raw, partition)
         isolation = instance.isolation_level(isolation_level)
-        found, source = answer_for_partition(
-            instance, store, where, max_lag, isolation, lambda one: read_key(builder, one, raw, window_start_ms)
-        )
+
+        def read(view: StateStore) -> Entry:
+            return read_key(builder, view, raw, window_start_ms, as_of_ms)
+
+        found, source = answer_for_partition(instance, store, where, max_lag, isolation, read)
         return _answer(instance, store, partition=where.partition, **_from(source, isolation), **found)
 
     @app.get("/v1/stores/{store}/windows")

@@ -14,8 +14,8 @@ from typing import Any
 
 from streams_runtime.queries.problems import QueryCode, QueryProblem
 from streams_runtime.serdes import BytesSerde, DoubleSerde, JsonSerde, LongSerde, Serde, StringSerde
-from streams_runtime.state_stores.builders import SerdesStoreBuilder, WindowBuilder
-from streams_runtime.state_stores.state_store import StateStore, StoreBuilder
+from streams_runtime.state_stores.builders import SerdesStoreBuilder, VersionedKeyValueStoreBuilder, WindowBuilder
+from streams_runtime.state_stores.state_store import StateStore, StoreBuilder, ValueAndTimestamp
 
 _Readable = SerdesStoreBuilder[Any, Any]
 _KEY_OF_TEXT: Mapping[type, Callable[[str], Any]] = {
@@ -48,17 +48,25 @@ def key_bytes(builder: StoreBuilder, key: str | None, key_base64: str | None) ->
         raise _invalid(f"{key!r} is no key of {builder.name!r}: {error}") from None
 
 
-def read_key(builder: StoreBuilder, store: Any, key: bytes, window_start_ms: int | None) -> Entry:
-    """Returns the entry of a key. In a window store, the entry belongs to a key and a window. The fields `value` and
+def read_key(
+    builder: StoreBuilder, store: Any, key: bytes, window_start_ms: int | None, as_of_ms: int | None = None
+) -> Entry:
+    """Returns the entry of a key. In a window store, the entry belongs to a key and a window. In a versioned store, the
+    entry is the newest version, or the version that was valid at the time `as_of_ms`. The fields `value` and
     `value_base64` are None if the key has no value.
     """
     readable = _readable(builder)
+    if as_of_ms is not None and not isinstance(readable, VersionedKeyValueStoreBuilder):
+        raise _invalid(f"{builder.name!r} is no versioned store and takes no as_of_ms")
     if isinstance(readable, WindowBuilder):
         if window_start_ms is None:
             raise _invalid(f"{builder.name!r} is a window store: give window_start_ms, or ask for /windows")
         return _entry(readable, store.fetch(readable.key_serde.deserialize(key), window_start_ms))
     if window_start_ms is not None:
         raise _invalid(f"{builder.name!r} is no window store and takes no window_start_ms")
+    if isinstance(readable, VersionedKeyValueStoreBuilder):
+        record = store.get(readable.key_serde.deserialize(key), as_of_ms)
+        return _entry(readable, None if record is None else ValueAndTimestamp(record.value, record.timestamp_ms))
     return _entry(readable, store.get(readable.key_serde.deserialize(key)))
 
 
@@ -81,6 +89,8 @@ def read_entries(builder: StoreBuilder, store: StateStore, limit: int) -> list[E
     readable = _readable(builder)
     if isinstance(readable, WindowBuilder):
         raise _invalid(f"{builder.name!r} is a window store: ask for /windows of a key")
+    if isinstance(readable, VersionedKeyValueStoreBuilder):
+        raise _invalid(f"{builder.name!r} is a versioned store, which cannot be listed: ask for a key")
     entries: Any = store
     return [
         {"key": _json(key), "key_base64": _base64(readable.key_serde.serialize(key)), **_entry(readable, value)}
@@ -91,7 +101,7 @@ def read_entries(builder: StoreBuilder, store: StateStore, limit: int) -> list[E
 def _readable(builder: StoreBuilder) -> _Readable:
     if isinstance(builder, SerdesStoreBuilder) and builder.queryable:
         return builder
-    kind = "a suppression buffer" if isinstance(builder, SerdesStoreBuilder) else "a store of the user's own kind"
+    kind = "a buffer" if isinstance(builder, SerdesStoreBuilder) else "a store of the user's own kind"
     raise _invalid(f"{builder.name!r} is {kind}, which cannot be queried")
 
 

@@ -57,8 +57,8 @@ class SerdesStoreBuilder(Generic[K, V]):
     queryable: ClassVar[bool] = True
     """False if queries cannot read the store."""
     timestamped: ClassVar[bool] = False
-    """True if the values of the store are `ValueAndTimestamp`s. If `timestamped` is True, `value_serde` is the serde of
-    the value without its timestamp.
+    """True if the values of the store have timestamps. If `timestamped` is True, `value_serde` is the serde of a value
+    without its timestamp.
     """
 
     name: str
@@ -116,6 +116,7 @@ class VersionedKeyValueStoreBuilder(SerdesStoreBuilder[K, V]):
     Raises IllegalArgumentError for a negative history retention, for a store in memory, and for a record cache.
     """
 
+    timestamped = True
     _: KW_ONLY
     history_retention_ms: int
 

@@ -13,7 +13,7 @@ a record in the buffer.
 import struct
 from collections.abc import Iterator
 from dataclasses import KW_ONLY, dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from streams_runtime.common.records import K, V
 from streams_runtime.logs.base import RecordBatch
@@ -100,6 +100,8 @@ class JoinBuffer(SerdesStore[KeyValueBytesStore, K, V]):
 @dataclass(frozen=True)
 class JoinBufferBuilder(SerdesStoreBuilder[Any, Any]):
     """The builder of the buffer of a join."""
+
+    queryable: ClassVar[bool] = False
 
     _: KW_ONLY
     grace_ms: int

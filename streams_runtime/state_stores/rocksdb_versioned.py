@@ -202,9 +202,9 @@ class RocksDBVersionedStore(WrappedStateStore[TransactionBuffer]):
         if moves_before:
             self._end_version(rows, now_ms, key, (before.valid_from_ms, before.value), timestamp_ms)
         if is_same_time or moves_before:
-            row.replace(before.index, entry)
+            row.replace(before.position, entry)
         else:
-            row.insert(before.index, entry)
+            row.insert(before.position, entry)
         rows.put(_prefix(segment) + key, row.data)
         return before.valid_to_ms
 

@@ -29,11 +29,11 @@ Entry = tuple[int, bytes | None]
 
 
 class Version(NamedTuple):
-    """A version of a row. `index`: the position in the row; the newest version has the index 0. `valid_to_ms`: the time
-    at which the version ends. This time does not belong to the version any more.
+    """A version of a row. `position`: the place in the row; the newest version has the position 0. `valid_to_ms`: the
+    time at which the version ends. This time does not belong to the version any more.
     """
 
-    index: int
+    position: int
     valid_from_ms: int
     valid_to_ms: int
     value: bytes | None
@@ -57,26 +57,26 @@ class SegmentValue:
 
     def versions(self) -> Iterator[Version]:
         """Returns the versions, newest first."""
-        data, valid_to_ms, end, index = self.data, self.next_ms, len(self.data), 0
+        data, valid_to_ms, end, position = self.data, self.next_ms, len(self.data), 0
         while True:
-            valid_from_ms, size = _ENTRY.unpack_from(data, _TIMES.size + index * _ENTRY.size)
+            valid_from_ms, size = _ENTRY.unpack_from(data, _TIMES.size + position * _ENTRY.size)
             start = end - max(size, 0)
-            yield Version(index, valid_from_ms, valid_to_ms, None if size < 0 else data[start:end])
+            yield Version(position, valid_from_ms, valid_to_ms, None if size < 0 else data[start:end])
             if valid_from_ms == self.min_ms:
                 return
-            valid_to_ms, end, index = valid_from_ms, start, index + 1
+            valid_to_ms, end, position = valid_from_ms, start, position + 1
 
     def find(self, time_ms: int) -> Version:
         """Returns the version that is valid at a time. The time must be at least `min_ms`, and lower than `next_ms`."""
         return next(version for version in self.versions() if version.valid_from_ms <= time_ms)
 
-    def insert(self, index: int, entry: Entry) -> None:
-        """Inserts a version before the version with this index."""
-        self._splice(index, 0, [entry])
+    def insert(self, position: int, entry: Entry) -> None:
+        """Inserts a version before the version with this position."""
+        self._splice(position, 0, [entry])
 
-    def replace(self, index: int, entry: Entry) -> None:
-        """Replaces the version with this index."""
-        self._splice(index, 1, [entry])
+    def replace(self, position: int, entry: Entry) -> None:
+        """Replaces the version with this position."""
+        self._splice(position, 1, [entry])
 
     def insert_as_latest(self, valid_from_ms: int, valid_to_ms: int, value: bytes | None) -> None:
         """Inserts the newest version. If the row ends before the version begins, a deletion fills the gap."""
@@ -109,26 +109,26 @@ class SegmentValue:
             return
         found = self.find(time_ms)
         self.next_ms = time_ms
-        self._splice(0, found.index + (found.valid_from_ms == time_ms), [])
+        self._splice(0, found.position + (found.valid_from_ms == time_ms), [])
 
     def _set(self, data: bytes) -> None:
         self.data = data
         self.next_ms, self.min_ms = _TIMES.unpack_from(data)
 
-    def _splice(self, index: int, removed: int, added: Sequence[Entry]) -> None:
-        """Replaces `removed` versions from `index` on by the versions `added`, which are sorted newest first."""
+    def _splice(self, position: int, removed: int, added: Sequence[Entry]) -> None:
+        """Replaces `removed` versions from `position` on by the versions `added`, which are sorted newest first."""
         data, end = self.data, len(self.data)
         begin_ms = None
-        for each in range(index):
+        for each in range(position):
             begin_ms, size = _ENTRY.unpack_from(data, _TIMES.size + each * _ENTRY.size)
             end -= max(size, 0)
         start = end
-        for each in range(index, index + removed):
+        for each in range(position, position + removed):
             begin_ms, size = _ENTRY.unpack_from(data, _TIMES.size + each * _ENTRY.size)
             start -= max(size, 0)
         if begin_ms == self.min_ms:  # the last version of the row is replaced, or versions are added after it
             self.min_ms = added[-1][0]
-        before, after = _TIMES.size + index * _ENTRY.size, _TIMES.size + (index + removed) * _ENTRY.size
+        before, after = _TIMES.size + position * _ENTRY.size, _TIMES.size + (position + removed) * _ENTRY.size
         entries, values = _parts(added)
         times = _TIMES.pack(self.next_ms, self.min_ms)
         self.data = b"".join((times, data[_TIMES.size : before], entries, data[after:start], values, data[end:]))

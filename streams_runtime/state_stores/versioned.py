@@ -8,8 +8,8 @@ Source: `MeteredVersionedKeyValueStore`, `ChangeLoggingVersionedKeyValueBytesSto
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Generic, NamedTuple, Protocol
+from collections.abc import Callable, Iterator
+from typing import Generic, NamedTuple, Protocol, TypeVar
 
 from assignor.types import JAVA_LONG_MAX
 from streams_runtime.common.errors import StreamsRuntimeError
@@ -18,6 +18,8 @@ from streams_runtime.serdes import Serde
 from streams_runtime.state_stores.change_logging import LoggedStore
 from streams_runtime.state_stores.state_store import SerdesStore, StateStore
 from streams_runtime.state_stores.value_and_timestamp import TIMESTAMP_BYTES, EntryAccess, ValueAndTimestampSerde
+
+_Key = TypeVar("_Key", contravariant=True)
 
 NOT_PUT = -(2**63)
 """The result of a put into a versioned store if the version was too old to be put."""
@@ -65,16 +67,16 @@ class VersionedBytesStore(StateStore, Protocol):
         """Puts a deletion. Returns the version that was valid at this time; None if the deletion was too old."""
 
 
-class VersionedKeyValueStore(StateStore, Protocol[K, V]):
+class VersionedKeyValueStore(StateStore, Protocol[_Key, V]):
     """A key-value store that keeps the older values of a key for its history retention (KIP-889). Times are in
     milliseconds.
     """
 
-    def put(self, key: K, value: V | None, timestamp_ms: int) -> int: ...
-    def delete(self, key: K, timestamp_ms: int) -> VersionedRecord[V] | None: ...
-    def get(self, key: K, as_of_ms: int | None = None) -> VersionedRecord[V] | None: ...
+    def put(self, key: _Key, value: V | None, timestamp_ms: int) -> int: ...
+    def delete(self, key: _Key, timestamp_ms: int) -> VersionedRecord[V] | None: ...
+    def get(self, key: _Key, as_of_ms: int | None = None) -> VersionedRecord[V] | None: ...
     def versions(
-        self, key: K, from_ms: int | None = None, to_ms: int | None = None, *, ascending: bool = False
+        self, key: _Key, from_ms: int | None = None, to_ms: int | None = None, *, ascending: bool = False
     ) -> list[VersionedRecord[V]]: ...
 
 
@@ -152,8 +154,8 @@ class SerdesVersionedKeyValueStore(SerdesStore[VersionedBytesStore, K, V]):
         if first_ms > last_ms:
             raise StreamsRuntimeError(f"store {self.name}: from_ms ({first_ms}) is greater than to_ms ({last_ms})")
         found = [
-            each._replace(value=self._deserialize_value(each.value))
-            for each in self.inner.versions(self._serialized_key(key), first_ms, last_ms)
+            VersionedRecord(self._deserialize_value(value), timestamp_ms, valid_to_ms)
+            for value, timestamp_ms, valid_to_ms in self.inner.versions(self._serialized_key(key), first_ms, last_ms)
         ]
         return found[::-1] if ascending else found
 
@@ -167,6 +169,10 @@ class SerdesVersionedKeyValueStore(SerdesStore[VersionedBytesStore, K, V]):
 
         write = ValueAndTimestampSerde(self.value_serde).entry_writer()
         return EntryAccess(self._serialize_key, self.inner.get, put, self._read, write, self._deserialize_key)
+
+    def flushed_getter(self) -> Callable[[bytes], bytes | None]:
+        """See `SerdesTimestampedKeyValueStore.flushed_getter`. A versioned store has no record cache."""
+        return self.inner.get
 
     def entry_as_of(self, key: K, as_of_ms: int) -> tuple[int, V] | None:
         """Returns the timestamp and the value of the version that was valid at a time. For operators of the DSL."""

@@ -14,6 +14,7 @@ from streams_runtime.processors.api import Punctuator, StreamPartitioner
 from streams_runtime.processors.context import Receiver
 from streams_runtime.processors.runtime import RunPosition
 from streams_runtime.state_stores.state_store import StateStore, StoreContext
+from streams_runtime.state_stores.thread_cache import ContextTuple
 
 TASK = TaskId(0, 0)
 METADATA = RecordMetadata("in", 0, 7)
@@ -71,6 +72,18 @@ class RecordingRuntime:
             self.sent.append(Sent(topic, key, value, timestamp_ms, headers))
 
         return send
+
+    def record_context(self) -> ContextTuple:
+        raise AssertionError("no node has a buffer")
+
+    def begin_flush(self) -> None:
+        raise AssertionError("no node has a buffer")
+
+    def set_context(self, context: ContextTuple) -> None:
+        raise AssertionError("no node has a buffer")
+
+    def end_flush(self, previous: object) -> None:
+        raise AssertionError("no node has a buffer")
 
     def move_to(self, position: RunPosition, *, in_batch: bool) -> None:
         raise AssertionError("no node collects records that are no part of a run")

@@ -17,10 +17,12 @@ from streams_runtime.state_stores.builders import (
     key_value_store,
     timestamped_key_value_store,
     timestamped_window_store,
+    versioned_key_value_store,
     window_store,
 )
 from streams_runtime.state_stores.state_store import StoreBuilder, ValueAndTimestamp
 from tests.streams_runtime.queries.fake_instance import COUNTS, open_store
+from tests.streams_runtime.state_stores.surroundings import context as store_context
 
 PICKLED: Serde[Any] = Serdes(pickle.dumps, pickle.loads)
 HOUR_MS = 3_600_000
@@ -188,6 +190,24 @@ def test_should_refuse_a_question_that_does_not_fit_the_kind_of_store() -> None:
         with pytest.raises(QueryProblem, match="window store") as refused:
             wrong()
         assert refused.value.code is QueryCode.INVALID_REQUEST
+
+
+def test_should_read_a_versioned_store_as_of_a_time(tmp_path: Path) -> None:
+    builder = versioned_key_value_store("v", STRING, LONG, history_retention_ms=HOUR_MS)
+    store = builder.build()
+    store.open(store_context(tmp_path))
+    store.put("k", 1, 10)
+    store.put("k", 2, 20)
+    found = [read_key(builder, store, b"k", None, as_of_ms) for as_of_ms in (None, 19, 9)]
+    assert [(each["value"], each["timestamp_ms"]) for each in found] == [(2, 20), (1, 10), (None, None)]
+    for wrong, reason in (
+        (lambda: read_entries(builder, store, 1), "cannot be listed"),
+        (lambda: read_key(COUNTS, store, b"k", None, 1), "no versioned store"),
+        (lambda: read_key(builder, store, b"k", 1), "no window store"),
+    ):
+        with pytest.raises(QueryProblem, match=reason):
+            wrong()
+    store.close()
 
 
 def test_should_refuse_to_read_a_store_of_the_users_own_kind() -> None:
