@@ -84,8 +84,6 @@ class Suppressed:
         """Forwards the last change of a key when stream time has advanced by `wait_ms` milliseconds after the key's
         first buffered change. The last change of a removed key has the value None.
         """
-        if wait_ms < 0:
-            raise IllegalArgumentError("timeToWaitForMoreEvents cannot be negative.")
         return cls(wait_ms, buffer)
 
 

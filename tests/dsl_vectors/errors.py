@@ -273,7 +273,9 @@ def _failed_in_process(kafka: Error, here: re.Match[str], run: Run) -> bool:
         return False
     # Kafka names the processor above a sink that cannot write
     places = {here["node"], *run.sink_parents.get(here["node"], ())}
-    return match["node"] in places and all(match[part] == here[part] for part in ("topic", "partition", "offset"))
+    # the record that failed may be a buffered one, and Kafka names the one that is processed
+    parts = () if run.buffer_changelogs else ("topic", "partition", "offset")
+    return match["node"] in places and all(match[part] == here[part] for part in parts)
 
 
 def _failed_in_flush(kafka: Error, here: re.Match[str], run: Run) -> bool:

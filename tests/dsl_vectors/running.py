@@ -280,9 +280,9 @@ class _Following:
         for topic, reader in sorted(self.readers.items()):
             records = reader.read_all()
             if topic in self.result.buffer_changelogs:
-                for key, value in self.result.buffer_changelogs[topic].rows(records):
+                for row in self.result.buffer_changelogs[topic].rows(records):
                     self.result.sent[index] += 1
-                    internal(topic, f"{_hex(key)} {_hex(value)} null\n")
+                    internal(topic, f"{_hex(row[0])} {_hex(row[1])} null\n")
                 continue
             for key, value, timestamp_ms, headers in records[1:] if topic == piped_to else records:
                 self.result.sent[index] += 1

@@ -44,7 +44,16 @@ class ChangesInKafkasOrder:
         self._keys: JavaHashSet[bytes] = JavaHashSet(hash_of=_bytes_hash)
 
     def rows(self, records: list[Any]) -> list[tuple[bytes, bytes | None]]:
-        values = {record[0]: record[1] for record in records}
+        rows: list[tuple[bytes, bytes | None]] = []
+        values: dict[bytes, bytes | None] = {}
+        for key, value, *_ in records:
+            if key in values:  # from the next commit
+                rows += self._of_commit(values)
+                values = {}
+            values[key] = value
+        return rows + self._of_commit(values)
+
+    def _of_commit(self, values: dict[bytes, bytes | None]) -> list[tuple[bytes, bytes | None]]:
         for key in values:
             self._keys.add(key)
         ordered = list(self._keys)

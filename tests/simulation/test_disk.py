@@ -158,7 +158,7 @@ def test_should_refuse_a_whole_batch_when_it_is_full() -> None:
 
 
 class _NoClock:
-    record_timestamp_ms = stream_time_ms = -1
+    record_timestamp_ms = stream_time_ms = current_system_time_ms = -1
 
 
 S = TypeVar("S", SimulatedStore, SimulatedRocksDB)

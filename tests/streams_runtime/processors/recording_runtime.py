@@ -100,6 +100,15 @@ class RecordingRuntime:
     def node_failed(self, node: str, error: Exception) -> bool:
         return False
 
+    def record_context(self) -> ContextTuple:
+        raise AssertionError("no node keeps a record for later")
+
+    def begin_flush(self) -> None:
+        raise AssertionError("no node has kept a record")
+
+    def set_context(self, context: ContextTuple) -> None: ...
+    def end_flush(self, previous: None) -> None: ...
+
 
 class EmptyStore:
     """A store without content. Tests of the graph only compare which store they get."""

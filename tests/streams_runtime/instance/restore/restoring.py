@@ -28,6 +28,7 @@ Entries = Iterable[tuple[bytes, bytes | None]]
 class NoRecords:
     record_timestamp_ms = -1
     stream_time_ms = -1
+    current_system_time_ms = -1
 
 
 class SpyingListener:
