@@ -16,8 +16,8 @@ from docs._ext.markdown import fenced
 SECTIONS: dict[str, Mapping[str, str]] = {
     "streams_runtime": {
         "Build a topology": """
-            StreamsBuilder KStream KTable KGroupedStream KGroupedTable TimeWindows TimeWindowedSerde Materialized
-            Topology
+            StreamsBuilder KStream KTable KGroupedStream CogroupedKStream KGroupedTable TimeWindows TimeWindowedSerde
+            Suppressed BufferConfig Materialized Topology
         """,
         "Processors": """
             Processor ProcessorContext FixedKeyProcessor ValueTransformer ProcessingContext Record RecordColumns
