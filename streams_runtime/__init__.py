@@ -54,16 +54,21 @@ if TYPE_CHECKING:
     from streams_runtime.configs import StreamsConfig as StreamsConfig
     from streams_runtime.dsl import BufferConfig as BufferConfig
     from streams_runtime.dsl import CogroupedKStream as CogroupedKStream
+    from streams_runtime.dsl import EmitStrategy as EmitStrategy
     from streams_runtime.dsl import JoinWindows as JoinWindows
     from streams_runtime.dsl import KGroupedStream as KGroupedStream
     from streams_runtime.dsl import KGroupedTable as KGroupedTable
     from streams_runtime.dsl import KStream as KStream
     from streams_runtime.dsl import KTable as KTable
     from streams_runtime.dsl import Materialized as Materialized
+    from streams_runtime.dsl import SessionWindowedSerde as SessionWindowedSerde
+    from streams_runtime.dsl import SessionWindows as SessionWindows
+    from streams_runtime.dsl import SlidingWindows as SlidingWindows
     from streams_runtime.dsl import StreamsBuilder as StreamsBuilder
     from streams_runtime.dsl import Suppressed as Suppressed
     from streams_runtime.dsl import TimeWindowedSerde as TimeWindowedSerde
     from streams_runtime.dsl import TimeWindows as TimeWindows
+    from streams_runtime.dsl import UnlimitedWindows as UnlimitedWindows
     from streams_runtime.instance.application import Application as Application
     from streams_runtime.instance.application import ThreadErrorResponse as ThreadErrorResponse
     from streams_runtime.instance.application import group_body as group_body
@@ -137,6 +142,7 @@ if TYPE_CHECKING:
     from streams_runtime.serdes.schema_registry import JsonSchemaSerde as JsonSchemaSerde
     from streams_runtime.serdes.schema_registry import ProtobufSerde as ProtobufSerde
     from streams_runtime.state_stores import KeyValueStore as KeyValueStore
+    from streams_runtime.state_stores import SessionStore as SessionStore
     from streams_runtime.state_stores import StoreBuilder as StoreBuilder
     from streams_runtime.state_stores import TimestampedKeyValueStore as TimestampedKeyValueStore
     from streams_runtime.state_stores import ValueAndTimestamp as ValueAndTimestamp
@@ -145,6 +151,7 @@ if TYPE_CHECKING:
     from streams_runtime.state_stores import Windowed as Windowed
     from streams_runtime.state_stores import WindowStore as WindowStore
     from streams_runtime.state_stores import key_value_store as key_value_store
+    from streams_runtime.state_stores import session_store as session_store
     from streams_runtime.state_stores import timestamped_key_value_store as timestamped_key_value_store
     from streams_runtime.state_stores import timestamped_window_store as timestamped_window_store
     from streams_runtime.state_stores import versioned_key_value_store as versioned_key_value_store

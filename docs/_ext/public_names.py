@@ -16,7 +16,8 @@ from docs._ext.markdown import fenced
 SECTIONS: dict[str, Mapping[str, str]] = {
     "streams_runtime": {
         "Build a topology": """
-            StreamsBuilder KStream KTable KGroupedStream CogroupedKStream KGroupedTable TimeWindows TimeWindowedSerde
+            StreamsBuilder KStream KTable KGroupedStream CogroupedKStream KGroupedTable TimeWindows SlidingWindows
+            SessionWindows UnlimitedWindows JoinWindows EmitStrategy TimeWindowedSerde SessionWindowedSerde
             Suppressed BufferConfig Materialized Topology
         """,
         "Processors": """
@@ -31,8 +32,8 @@ SECTIONS: dict[str, Mapping[str, str]] = {
         """,
         "Stores": """
             key_value_store timestamped_key_value_store versioned_key_value_store window_store timestamped_window_store
-            StoreBuilder KeyValueStore TimestampedKeyValueStore VersionedKeyValueStore VersionedRecord WindowStore
-            Windowed ValueAndTimestamp
+            session_store StoreBuilder KeyValueStore TimestampedKeyValueStore VersionedKeyValueStore VersionedRecord
+            WindowStore SessionStore Windowed ValueAndTimestamp
         """,
         "Serdes": """
             STRING BOOLEAN SHORT INTEGER LONG FLOAT DOUBLE UUID VOID JSON BYTES ListSerde Serde Serdes TopicSerde

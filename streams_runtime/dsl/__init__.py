@@ -12,27 +12,45 @@ from streams_runtime.dsl.streams import (
     KGroupedTable,
     KStream,
     KTable,
+    SessionWindowedCogroupedKStream,
+    SessionWindowedKStream,
     TimeWindowedCogroupedKStream,
     TimeWindowedKStream,
 )
 from streams_runtime.dsl.streams_builder import StreamsBuilder
 from streams_runtime.dsl.suppression import BufferConfig, Suppressed
-from streams_runtime.dsl.windows import JoinWindows, TimeWindowedSerde, TimeWindows
+from streams_runtime.dsl.windows import (
+    EmitStrategy,
+    JoinWindows,
+    SessionWindowedSerde,
+    SessionWindows,
+    SlidingWindows,
+    TimeWindowedSerde,
+    TimeWindows,
+    UnlimitedWindows,
+)
 
 __all__ = [
     "BranchedKStream",
     "BufferConfig",
     "CogroupedKStream",
+    "EmitStrategy",
     "JoinWindows",
     "KGroupedStream",
     "KGroupedTable",
     "KStream",
     "KTable",
     "Materialized",
+    "SessionWindowedCogroupedKStream",
+    "SessionWindowedKStream",
+    "SessionWindowedSerde",
+    "SessionWindows",
+    "SlidingWindows",
     "StreamsBuilder",
     "Suppressed",
     "TimeWindowedCogroupedKStream",
     "TimeWindowedKStream",
     "TimeWindowedSerde",
     "TimeWindows",
+    "UnlimitedWindows",
 ]

@@ -16,13 +16,13 @@ from typing import Any, Generic
 
 from streams_runtime.common.records import K
 from streams_runtime.dsl.graph_nodes import TableNode
-from streams_runtime.dsl.groupings import StreamGrouping, aggregate_operator, aggregate_store
+from streams_runtime.dsl.groupings import AggregationWindows, StreamGrouping, aggregate_operator, aggregate_store
 from streams_runtime.dsl.materialized import Materialized
 from streams_runtime.dsl.repartitioning import RepartitionNames, RepartitionNode
-from streams_runtime.dsl.stream_aggregates import A, Aggregator, Initializer, StreamAggregation
+from streams_runtime.dsl.stream_aggregates import A, Aggregator, Initializer, Merger, StreamAggregation
 from streams_runtime.dsl.streams_graph import Stage, TableStage
 from streams_runtime.dsl.table_operators import Getter, TableOperator
-from streams_runtime.dsl.windows import EmitStrategy, TimeWindowedSerde, TimeWindows
+from streams_runtime.dsl.windows import EmitStrategy, windowed_serde
 from streams_runtime.processors.context import NodeContext, Receiver
 from streams_runtime.processors.topology import Topology
 from streams_runtime.serdes import Serde
@@ -34,11 +34,14 @@ _AGGREGATE, _MERGE = "COGROUPKSTREAM-AGGREGATE-", "COGROUPKSTREAM-MERGE-"
 
 @dataclass(frozen=True)  # no slots: in Python 3.11, C[int](...) fails for a frozen generic class with slots
 class CogroupAggregation(Generic[A]):
-    """The functions and serdes of an aggregation of a cogrouped stream, without the aggregators."""
+    """The functions and serdes of an aggregation of a cogrouped stream, without the aggregators. `merger`: None unless
+    the windows are sessions.
+    """
 
     initializer: Initializer
     key_serde: Serde[Any] | None
     value_serde: Serde[A] | None
+    merger: Merger | None = None
 
 
 @dataclass(eq=False, repr=False)
@@ -69,7 +72,7 @@ class Cogrouping(Generic[K, A]):
 
     def aggregated(
         self,
-        windows: TimeWindows | None,
+        windows: AggregationWindows | None,
         aggregation: CogroupAggregation[A],
         settings: Materialized,
         name: str | None,
@@ -89,7 +92,7 @@ class Cogrouping(Generic[K, A]):
         nodes: list[TableNode] = []
         builder = store.builder()
         for number, (stream, aggregator) in enumerate(zip(inputs, self._aggregators.values(), strict=True)):
-            functions = StreamAggregation(_AGGREGATE, aggregation.initializer, aggregator, values)
+            functions = StreamAggregation(_AGGREGATE, aggregation.initializer, aggregator, values, aggregation.merger)
             node_name = naming.name_or_generated(name, _AGGREGATE, f"-cogroup-agg-{number}")
             nodes.append(CogroupAggregateNode(node_name, aggregate_operator(store, functions, emit), builder))
             graph.add(nodes[-1], [stream.node])
@@ -97,7 +100,7 @@ class Cogrouping(Generic[K, A]):
         merge = TableNode(naming.name_or_generated(name, _MERGE, "-cogroup-merge"), operator)
         graph.add(merge, nodes)
         if windows is not None:
-            keys = TimeWindowedSerde(keys or DefaultSerde("key", merge.name), windows.size_ms)
+            keys = windowed_serde(windows, keys or DefaultSerde("key", merge.name))
         return TableStage(graph, merge, sources, keys, values, operator=operator)
 
     def _by_key(self, grouping: StreamGrouping[K, Any], store: str) -> Stage[K, Any]:

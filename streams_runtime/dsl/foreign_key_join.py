@@ -292,6 +292,8 @@ class _PrimaryPartition(Generic[K]):
 class InternalSinkNode(StreamSinkNode):
     """A sink that writes to an internal topic of a foreign-key join."""
 
+    topic: str
+
     def write(self, topology: Topology) -> None:
         topology.add_repartition_topic(self.topic)
         super().write(topology)

@@ -3,7 +3,8 @@
 Every aggregation has its own store with timestamps and a changelog. If an earlier operation may have changed the keys,
 the records go through a repartition topic before the aggregation. The repartition topic gets the name of the grouping.
 If the grouping has no name, the topic gets the name of the store.
-Source: `KGroupedStreamImpl`, `GroupedStreamAggregateBuilder`, `KGroupedTableImpl`.
+Source: `KGroupedStreamImpl`, `TimeWindowedKStreamImpl`, `SlidingWindowedKStreamImpl`, `SessionWindowedKStreamImpl`,
+`GroupedStreamAggregateBuilder`, `KGroupedTableImpl`.
 """
 
 from typing import Any, Generic
@@ -11,6 +12,7 @@ from typing import Any, Generic
 from streams_runtime.common.records import K, V
 from streams_runtime.dsl.materialized import (
     Materialized,
+    SessionStoreFactory,
     StoreArgument,
     StoreFactory,
     WindowStoreFactory,
@@ -18,17 +20,28 @@ from streams_runtime.dsl.materialized import (
 )
 from streams_runtime.dsl.naming import REPARTITION_SUFFIX, checked_name
 from streams_runtime.dsl.repartitioning import GroupedTableRepartitionNode, RepartitionNames, RepartitionNode
+from streams_runtime.dsl.session_aggregate import KStreamSessionWindowAggregate
+from streams_runtime.dsl.sliding_aggregate import KStreamSlidingWindowAggregate
 from streams_runtime.dsl.stream_aggregates import A, KStreamAggregate, KStreamWindowAggregate, StreamAggregation
 from streams_runtime.dsl.streams_graph import Stage, TableStage
 from streams_runtime.dsl.table_aggregates import KTableAggregate, TableAggregation
 from streams_runtime.dsl.table_operators import StoredTableOperator
-from streams_runtime.dsl.windows import EmitStrategy, TimeWindowedSerde, TimeWindows
+from streams_runtime.dsl.windows import (
+    EmitStrategy,
+    SessionWindows,
+    SlidingWindows,
+    SteppingWindows,
+    windowed_serde,
+)
 from streams_runtime.serdes import Serde
 from streams_runtime.serdes.defaults import DefaultSerde
 
+AggregationWindows = SteppingWindows | SlidingWindows | SessionWindows
+"""The windows of an aggregation of a stream."""
+
 
 def aggregate_store(
-    windows: TimeWindows | None,
+    windows: AggregationWindows | None,
     name: str,
     key_serde: Serde[Any] | None,
     value_serde: Serde[Any] | None,
@@ -41,16 +54,22 @@ def aggregate_store(
     """
     if windows is None:
         return StoreFactory(name, key_serde, value_serde, settings)
-    return WindowStoreFactory(name, key_serde, value_serde, settings, windows)
+    if isinstance(windows, SessionWindows):
+        return SessionStoreFactory(name, key_serde, value_serde, settings, windows, emit)
+    return WindowStoreFactory(name, key_serde, value_serde, settings, windows, emit)
 
 
 def aggregate_operator(
     store: StoreFactory, aggregation: StreamAggregation[Any], emit: EmitStrategy
 ) -> StoredTableOperator:
     """Returns the operator of an aggregation of a stream. `store`: the result of `aggregate_store`."""
+    if isinstance(store, SessionStoreFactory):
+        return KStreamSessionWindowAggregate(store, aggregation, emit)
     if not isinstance(store, WindowStoreFactory):
         return KStreamAggregate(store, aggregation)
-    return KStreamWindowAggregate(store, aggregation)
+    if isinstance(store.windows, SlidingWindows):
+        return KStreamSlidingWindowAggregate(store, aggregation, emit)
+    return KStreamWindowAggregate(store, store.windows, aggregation, emit)
 
 
 class StreamGrouping(Generic[K, V]):
@@ -65,20 +84,25 @@ class StreamGrouping(Generic[K, V]):
         self.repartition_name = None if repartition_name is None else checked_name(repartition_name)
         self._repartition: RepartitionNode | None = None
 
-    def settings_for_count(self, store: StoreArgument) -> Materialized:
+    def settings_for_count(self, store: StoreArgument, windows: AggregationWindows | None) -> Materialized:
         """Returns the settings of the store for a count.
 
-        If the user gave a `Materialized` without a name, one number of the counter of generated names is skipped. Kafka
-        skips this number too, and the next generated names must have the same numbers as in Kafka.
-        Source: `KGroupedStreamImpl.count(Materialized)`.
+        If the user gave a `Materialized` without a name, one number of the counter of generated names is skipped, but
+        not for sliding windows. Kafka skips this number too, and the next generated names must have the same numbers as
+        in Kafka. Source: `KGroupedStreamImpl.count(Materialized)`.
         """
         settings = checked_settings(store)
-        if store is not None and settings.name is None:
+        if store is not None and settings.name is None and not isinstance(windows, SlidingWindows):
             self.stream.graph.naming.store("KSTREAM-AGGREGATE-")
         return settings
 
     def aggregated(
-        self, windows: TimeWindows | None, aggregation: StreamAggregation[A], settings: Materialized, name: str | None
+        self,
+        windows: AggregationWindows | None,
+        emit: EmitStrategy,
+        aggregation: StreamAggregation[A],
+        settings: Materialized,
+        name: str | None,
     ) -> TableStage[Any, A]:
         """Returns the table of the aggregation. If `windows` are given, the keys of the table are windowed."""
         stream, naming = self.stream, self.stream.graph.naming
@@ -86,13 +110,10 @@ class StreamGrouping(Generic[K, V]):
         # if both names are generated, the store's name has the lower number
         store_name = settings.name or naming.store(aggregation.prefix)
         node_name = naming.name_or_generated(name, aggregation.prefix)
-        table_keys: Serde[Any] | None = keys
-        emit = EmitStrategy.ON_WINDOW_UPDATE
         operator = aggregate_operator(
             aggregate_store(windows, store_name, keys, values, settings, emit), aggregation, emit
         )
-        if windows is not None:
-            table_keys = TimeWindowedSerde(keys or DefaultSerde("key", node_name), windows.size_ms)
+        table_keys = keys if windows is None else windowed_serde(windows, keys or DefaultSerde("key", node_name))
         if stream.repartition_required:
             stream = self._repartitioned(self.repartition_name or store_name)
         return stream.make_table(node_name, operator, table_keys, values)

@@ -1,6 +1,7 @@
 """The settings of a table's store, and factories that make the store's builder.
 
-Source: `Materialized`, `MaterializedInternal`, `StoreFactory`, `KeyValueStoreMaterializer`, `WindowStoreMaterializer`.
+Source: `Materialized`, `MaterializedInternal`, `StoreFactory`, `KeyValueStoreMaterializer`, `WindowStoreMaterializer`,
+`SlidingWindowStoreMaterializer`, `SessionStoreMaterializer`.
 """
 
 from dataclasses import dataclass, field
@@ -10,10 +11,11 @@ from assignor.errors import IllegalArgumentError
 from assignor.topology.builder import LOGGED
 from assignor.topology.group_topology import ChangelogConfig
 from streams_runtime.dsl.naming import checked_name
-from streams_runtime.dsl.windows import TimeWindows
+from streams_runtime.dsl.windows import EmitStrategy, SessionWindows, SlidingWindows, SteppingWindows
 from streams_runtime.serdes import Serde
 from streams_runtime.serdes.defaults import DefaultSerde
 from streams_runtime.state_stores.builders import (
+    session_store,
     timestamped_key_value_store,
     timestamped_window_store,
     versioned_key_value_store,
@@ -27,12 +29,13 @@ class Materialized:
 
     `name`: the name of the store; None for a generated name. A store with a generated name cannot be queried.
     `changelog`: the configs of the store's changelog topic; None for a store without a changelog. `retention_ms`: the
-    time for which a window store keeps a window. Other stores ignore this setting. The lowest value of `retention_ms`
-    is the window size plus the grace period. This is also the default value. `caching`: True to give the store a record
-    cache. The record cache of a table collects the updates of a key. The record cache is flushed at each commit, and
-    when it is full. The table then forwards only the last update of each key. If the operation's result is a stream,
-    each record is forwarded at once, and the cache delays only the writes to the store. `history_retention_ms`: the
-    time for which a versioned store keeps the older values of a key; None for a store without older values. As in
+    time for which a window store or session store keeps a window. Other stores ignore this setting. The lowest value of
+    `retention_ms` is also its default value: the window size plus the grace period; for sliding windows, two time
+    differences plus the grace period; for sessions, the gap plus the grace period. `caching`: True to give the store a
+    record cache. The record cache of a table collects the updates of a key. The record cache is flushed at each commit,
+    and when it is full. The table then forwards only the last update of each key. If the operation's result is a
+    stream, each record is forwarded at once, and the cache delays only the writes to the store. `history_retention_ms`:
+    the time for which a versioned store keeps the older values of a key; None for a store without older values. As in
     Kafka, a versioned store is in RocksDB, and has no record cache.
     """
 
@@ -94,24 +97,59 @@ class StoreFactory:
 
 @dataclass(frozen=True, slots=True)
 class WindowStoreFactory(StoreFactory):
-    """Makes the builder of a window store with timestamps."""
+    """Makes the builder of a window store with timestamps. Raises IllegalArgumentError if the retention is too short.
 
-    windows: TimeWindows
+    If windows are forwarded when they close, the store returns its windows in the order of time.
+    """
+
+    windows: SteppingWindows | SlidingWindows
+    emit: EmitStrategy
 
     def __post_init__(self) -> None:
-        least_ms = self.windows.size_ms + self.windows.grace_ms
-        if self.retention_ms < least_ms:
+        if self.retention_ms < self.windows.least_retention_ms:
+            raise IllegalArgumentError(self.windows.retention_error(self.name, self.retention_ms))
+
+    @property
+    def retention_ms(self) -> int:
+        given_ms = self.settings.retention_ms
+        return self.windows.least_retention_ms if given_ms is None else given_ms
+
+    def builder(self) -> StoreBuilder:
+        arguments, emits_on_close = self.arguments(), self.emit is EmitStrategy.ON_WINDOW_CLOSE
+        if emits_on_close and isinstance(self.windows, SlidingWindows):
+            arguments["caching"] = False  # as in Kafka; the cache of other windows stays
+        return timestamped_window_store(
+            **arguments,
+            retention_ms=self.retention_ms,
+            window_size_ms=self.windows.size_ms,
+            time_ordered=emits_on_close,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class SessionStoreFactory(StoreFactory):
+    """Makes the builder of a session store. Raises IllegalArgumentError if the retention is too short.
+
+    As in Kafka, the store has no record cache if sessions are forwarded when they close.
+    """
+
+    windows: SessionWindows
+    emit: EmitStrategy
+
+    def __post_init__(self) -> None:
+        gap_ms, grace_ms = self.windows.gap_ms, self.windows.grace_ms
+        if self.retention_ms < gap_ms + grace_ms:
             raise IllegalArgumentError(
-                f"The retention period of the window store {self.name} must be no smaller than its window size plus "
-                f"the grace period. Got size=[{self.windows.size_ms}], grace=[{self.windows.grace_ms}], "
-                f"retention=[{self.retention_ms}]"
+                f"The retention period of the session store {self.name} must be no smaller than the session inactivity "
+                f"gap plus the grace period. Got gap=[{gap_ms}], grace=[{grace_ms}], retention=[{self.retention_ms}]"
             )
 
     @property
     def retention_ms(self) -> int:
         given_ms = self.settings.retention_ms
-        return self.windows.size_ms + self.windows.grace_ms if given_ms is None else given_ms
+        return self.windows.gap_ms + self.windows.grace_ms if given_ms is None else given_ms
 
     def builder(self) -> StoreBuilder:
-        times: dict[str, Any] = {"retention_ms": self.retention_ms, "window_size_ms": self.windows.size_ms}
-        return timestamped_window_store(**self.arguments(), **times)
+        arguments, emits_on_close = self.arguments(), self.emit is EmitStrategy.ON_WINDOW_CLOSE
+        arguments["caching"] = arguments["caching"] and not emits_on_close
+        return session_store(**arguments, retention_ms=self.retention_ms, time_ordered=emits_on_close)

@@ -7,7 +7,8 @@ A window accepts records until stream time reaches the window's end plus the gra
 timestamp that this processor has seen.
 If the store has a record cache, changes are forwarded when the cache is flushed. With a record cache, the old value of
 a change is the value that the previous flush forwarded for the key.
-Source: `KStreamAggregate`, `KStreamReduce`, and `KStreamWindowAggregate` with `EmitStrategy.onWindowUpdate`.
+With `EmitStrategy.ON_WINDOW_CLOSE`, no update is forwarded; `emit_on_window_close` forwards the closed windows.
+Source: `KStreamAggregate`, `KStreamReduce`, `KStreamWindowAggregate`.
 Differs from Kafka: the old value of a new key or window is always None. In Kafka without a record cache, the old value
 of a new key or window is the initializer's value. If the table is grouped and aggregated again, Kafka subtracts the
 initializer's value, which was never added. So counts and sums of a table of aggregates are wrong in Kafka. In Kafka
@@ -16,7 +17,8 @@ without a record cache, a filter of the table can also forward the removal of a 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from abc import abstractmethod
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Generic, TypeVar
@@ -24,8 +26,10 @@ from typing import Any, Generic, TypeVar
 from streams_runtime.common.clock import duration_text
 from streams_runtime.common.losses import DropReason
 from streams_runtime.common.records import Headers
+from streams_runtime.dsl.emit_on_window_close import NO_CLOSE_TIME, ClosedWindows, emitting_on_close
 from streams_runtime.dsl.materialized import StoreFactory, WindowStoreFactory
 from streams_runtime.dsl.table_operators import Getter, StoredTableOperator
+from streams_runtime.dsl.windows import EmitStrategy, SteppingWindows
 from streams_runtime.processors.context import NodeContext, Receiver
 from streams_runtime.serdes import LONG, Serde
 from streams_runtime.state_stores.state_store import Windowed
@@ -43,6 +47,8 @@ Aggregator = Callable[[Any, Any, Any], Any]
 """The type of a function (key, value, old aggregate) that returns the new aggregate."""
 Reducer = Callable[[Any, Any], Any]
 """The type of a function (old result, next value) that returns the new result."""
+Merger = Callable[[Any, Any, Any], Any]
+"""The type of a function (key, aggregate, aggregate) that returns the aggregate of two merged sessions."""
 
 
 def zero() -> int:
@@ -62,27 +68,40 @@ def added_by(reducer: Reducer, key: Any, value: Any, aggregate: Any) -> Any:
     return value if aggregate is None else reducer(aggregate, value)
 
 
+def total(key: Any, one: int, other: int) -> int:
+    return one + other
+
+
+def merged_by(reducer: Reducer, key: Any, one: Any, other: Any) -> Any:
+    """Returns the result of a reduce for two merged sessions."""
+    return other if one is None else reducer(one, other)
+
+
 @dataclass(frozen=True)  # no slots: in Python 3.11, C[int](...) fails for a frozen generic class with slots
 class StreamAggregation(Generic[A]):
     """The functions and the serde of an aggregation. `prefix`: the beginning of generated names for the aggregation's
-    node and store.
+    node and store. `merger`: only needed for sessions.
     """
 
     prefix: str
     initializer: Initializer
     aggregator: Aggregator
     value_serde: Serde[A] | None
+    merger: Merger | None = None
 
     @classmethod
-    def by(cls, initializer: Initializer, aggregator: Aggregator, value_serde: Serde[A]) -> StreamAggregation[A]:
-        return cls("KSTREAM-AGGREGATE-", initializer, aggregator, value_serde)
+    def by(
+        cls, initializer: Initializer, aggregator: Aggregator, value_serde: Serde[A], merger: Merger | None = None
+    ) -> StreamAggregation[A]:
+        return cls("KSTREAM-AGGREGATE-", initializer, aggregator, value_serde, merger)
 
     @classmethod
     def by_reducer(cls, reducer: Reducer, value_serde: Serde[A] | None) -> StreamAggregation[A]:
-        return cls("KSTREAM-REDUCE-", nothing, partial(added_by, reducer), value_serde)
+        merger = partial(merged_by, reducer)
+        return cls("KSTREAM-REDUCE-", nothing, partial(added_by, reducer), value_serde, merger)
 
 
-COUNT = StreamAggregation.by(zero, one_more, LONG)
+COUNT = StreamAggregation.by(zero, one_more, LONG, total)
 
 
 class KStreamAggregate(StoredTableOperator):
@@ -143,10 +162,14 @@ class KStreamAggregate(StoredTableOperator):
         return aggregate
 
 
-class KStreamWindowAggregate(KStreamAggregate):
-    def __init__(self, store: WindowStoreFactory, aggregation: StreamAggregation[Any]) -> None:
+class StoredWindowsOperator(KStreamAggregate):
+    """The base of the operators whose windows are stored under their key and their start."""
+
+    store: WindowStoreFactory
+
+    def __init__(self, store: WindowStoreFactory, aggregation: StreamAggregation[Any], emit: EmitStrategy) -> None:
         super().__init__(store, aggregation)
-        self.windows = store.windows
+        self.emit = emit
         self.window_grace_ms = store.windows.grace_ms
 
     def getter(self, context: NodeContext, *, flushed: bool = False) -> Getter:
@@ -160,64 +183,125 @@ class KStreamWindowAggregate(KStreamAggregate):
 
         return get
 
-    def connect(self, child: Receiver, context: NodeContext) -> Receiver:
+    def receiver_of_updates(self, child: Receiver, context: NodeContext) -> tuple[EntryAccess, Receiver | None]:
+        """Returns two values: the functions for the entries of the store, and the receiver of each update. The receiver
+        is None if the updates are forwarded when the record cache is flushed, or if only closed windows are forwarded.
+        """
+        if self.emit is EmitStrategy.ON_WINDOW_CLOSE:
+            return context.state_store(self.store.name).entry_access(), None
         entries, forwards_on_flush = self.opened(child, context)
         # If a node below fails for one window, the guard of `child` catches the error, so that the record's other
         # windows are updated.
-        aggregate = self._aggregate(entries, None if forwards_on_flush else context.guarded(child), context)
+        return entries, None if forwards_on_flush else context.guarded(child)
+
+    @abstractmethod
+    def range_to_emit(self, last_ms: int, close_ms: int) -> tuple[int, int] | None:
+        """See `ClosedWindows`. The bounds are starts of windows."""
+
+    def emitting_on_close(
+        self, update: Callable[[Any, Any, int, Headers], bool], child: Receiver, context: NodeContext
+    ) -> Receiver:
+        """See the function `emitting_on_close`."""
+        store: SerdesTimestampedWindowStore[Any, Any] = context.state_store(self.store.name)
+
+        def read(from_ms: int, to_ms: int) -> Iterator[tuple[Windowed[Any], int, Any]]:
+            return ((key, newest_ms, value) for key, (value, newest_ms) in store.fetch_all(from_ms, to_ms))
+
+        closed = ClosedWindows(self.store.name, self.store.windows.grace_ms, self.range_to_emit, read)
+        return emitting_on_close(update, child, context, closed)
+
+
+class KStreamWindowAggregate(StoredWindowsOperator):
+    """The operator for time windows and unlimited windows."""
+
+    def __init__(
+        self,
+        store: WindowStoreFactory,
+        windows: SteppingWindows,
+        aggregation: StreamAggregation[Any],
+        emit: EmitStrategy,
+    ) -> None:
+        super().__init__(store, aggregation, emit)
+        self.windows = windows
+
+    def connect(self, child: Receiver, context: NodeContext) -> Receiver:
+        aggregate_windows = self._aggregate_windows(*self.receiver_of_updates(child, context), context)
+        if self.emit is EmitStrategy.ON_WINDOW_UPDATE:
+            return aggregate_windows  # type: ignore[return-value]  # the caller ignores the result
+        return self.emitting_on_close(aggregate_windows, child, context)
+
+    def range_to_emit(self, last_ms: int, close_ms: int) -> tuple[int, int] | None:
+        upper_ms = close_ms - self.windows.size_ms
+        if last_ms == NO_CLOSE_TIME:
+            return 0, upper_ms
+        lower_ms = max(0, last_ms - self.windows.size_ms)
+        has_new_windows = self.windows.starts_for(upper_ms) != self.windows.starts_for(lower_ms)
+        return (lower_ms + 1, upper_ms) if has_new_windows else None
+
+    def _aggregate_windows(
+        self, entries: EntryAccess, child: Receiver | None, context: NodeContext
+    ) -> Callable[[Any, Any, int, Headers], bool]:
+        """Returns a receiver that returns False if it has dropped the record because of its key."""
+        aggregate = self._aggregate(entries, child, context)
         stored_key_of = entries.stored_key_of
-        drop_late = self._late_record_dropper(context)
+        drop_late = late_record_dropper(context, self.windows.grace_ms, "[%d,%d)")
         windows, size_ms, grace_ms = self.windows, self.windows.size_ms, self.windows.grace_ms
         starts = range(0)
         # Records with timestamps from `from_ms` to `to_ms - 1` belong to the windows with these starts. Records with
         # other timestamps belong to other windows.
         from_ms = to_ms = 0
 
-        def window_aggregate(key: Any, value: Any, timestamp_ms: int, headers: Headers) -> None:
+        def window_aggregate(key: Any, value: Any, timestamp_ms: int, headers: Headers) -> bool:
             nonlocal starts, from_ms, to_ms
             if key is None:
                 context.drop(DropReason.NULL_KEY, "null key")
-                return
+                return False
             if timestamp_ms > context.stream_time_ms:
                 context.stream_time_ms = timestamp_ms
             close_ms = context.stream_time_ms - grace_ms
             # fast path: a record is usually in the same windows as the previous record
             if not from_ms <= timestamp_ms < to_ms:
                 starts = windows.starts_for(timestamp_ms)
-                from_ms, to_ms = windows.timestamp_range_of(starts)
+                from_ms, to_ms = windows.timestamp_range_of(timestamp_ms)
             for start_ms in starts:
                 if start_ms + size_ms <= close_ms:
-                    drop_late(start_ms, timestamp_ms, close_ms)
+                    drop_late(start_ms, start_ms + size_ms, timestamp_ms, close_ms)
                     continue
                 windowed = None
-                if not forwards_on_flush:
+                if child is not None:
                     windowed = _new_tuple(Windowed, (key, start_ms, window_end_ms(start_ms, size_ms)))
                 aggregate(key, value, timestamp_ms, headers, stored_key_of(key, start_ms), windowed)
+            return True
 
         return window_aggregate
 
-    def _late_record_dropper(self, context: NodeContext) -> Callable[[int, int, int], None]:
-        """Returns a function that drops a record for a closed window. As in Kafka, a record that is late for several
-        windows is counted several times.
-        """
-        size_ms, grace = self.windows.size_ms, duration_text(self.windows.grace_ms)
-        longest_lateness_ms = -1
 
-        def drop(start_ms: int, timestamp_ms: int, close_ms: int) -> None:
-            nonlocal longest_lateness_ms
-            end_ms, detail = start_ms + size_ms, ""
-            if close_ms - end_ms > longest_lateness_ms:
-                longest_lateness_ms = close_ms - end_ms
-                late = duration_text(longest_lateness_ms // 1_000 * 1_000)
-                detail = f"(up to {late} after the window and its grace of {grace})"
-            context.drop(
-                DropReason.LATE,
-                "expired window [%d,%d): its timestamp is %d and windows that end by %d are closed",
-                start_ms,
-                end_ms,
-                timestamp_ms,
-                close_ms,
-                detail=detail,
-            )
+def late_record_dropper(
+    context: NodeContext, grace_ms: int, window_format: str
+) -> Callable[[int, int, int, int], None]:
+    """Returns a function (start of the window, its end, timestamp, close time) that drops a record for a closed window.
+    As in Kafka, a record that is late for several windows is counted several times.
 
-        return drop
+    `grace_ms`: the time after which a window closes. `window_format`: shows the start and the end.
+    """
+    grace = duration_text(grace_ms)
+    longest_lateness_ms = -1
+
+    def drop(start_ms: int, end_ms: int, timestamp_ms: int, close_ms: int) -> None:
+        nonlocal longest_lateness_ms
+        detail = ""
+        if close_ms - end_ms > longest_lateness_ms:
+            longest_lateness_ms = close_ms - end_ms
+            late = duration_text(longest_lateness_ms // 1_000 * 1_000)
+            detail = f"(up to {late} after the window and its grace of {grace})"
+        context.drop(
+            DropReason.LATE,
+            f"expired window {window_format}: its timestamp is %d and windows that end by %d are closed",
+            start_ms,
+            end_ms,
+            timestamp_ms,
+            close_ms,
+            detail=detail,
+        )
+
+    return drop

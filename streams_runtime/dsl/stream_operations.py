@@ -21,7 +21,7 @@ from streams_runtime.dsl.repartitioning import RepartitionNames, RepartitionNode
 from streams_runtime.dsl.stream_processors import StreamOperator, branching, passing_on
 from streams_runtime.dsl.streams_graph import Stage, TableStage
 from streams_runtime.dsl.table_operators import KTableSource, TableOperator
-from streams_runtime.dsl.windows import TimeWindowedSerde, WindowedStreamPartitioner
+from streams_runtime.dsl.windows import default_partitioner
 from streams_runtime.processors.api import FixedKeyProcessor, StreamPartitioner, TopicNameExtractor
 from streams_runtime.processors.context import NodeSupplier, Operator
 from streams_runtime.processors.topology import check_supplier
@@ -130,9 +130,7 @@ def sink_partitioner(key_serde: Serde[Any] | None, given: StreamPartitioner | No
     """Returns the partitioner of a sink: the given one, or the partitioner that chooses the partition of a windowed key
     by the key without its window, or None for Kafka's hash of the key.
     """
-    if given is None and isinstance(key_serde, TimeWindowedSerde):
-        return WindowedStreamPartitioner(key_serde.key_serde)
-    return given
+    return default_partitioner(key_serde) if given is None else given
 
 
 def repartitioned(

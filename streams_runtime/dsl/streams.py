@@ -17,7 +17,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, Generic, TypeVar, overload
 
-from assignor.errors import TopologyError
+from assignor.errors import IllegalArgumentError, TopologyError
 from streams_runtime.common.record_columns import RecordColumns
 from streams_runtime.common.records import K2, V2, K, V
 from streams_runtime.dsl import (
@@ -32,7 +32,7 @@ from streams_runtime.dsl import (
 from streams_runtime.dsl import stream_processors as processors
 from streams_runtime.dsl.cogrouping import CogroupAggregation, Cogrouping
 from streams_runtime.dsl.foreign_key_join import ForeignKeyJoin, joined_on_foreign_key
-from streams_runtime.dsl.groupings import StreamGrouping, TableGrouping
+from streams_runtime.dsl.groupings import AggregationWindows, StreamGrouping, TableGrouping
 from streams_runtime.dsl.materialized import Materialized, StoreArgument, checked_settings
 from streams_runtime.dsl.stream_aggregates import A, StreamAggregation
 from streams_runtime.dsl.stream_joins import StreamJoin, checked_windows
@@ -40,7 +40,14 @@ from streams_runtime.dsl.stream_processors import StreamOperator
 from streams_runtime.dsl.streams_graph import Stage, TableStage
 from streams_runtime.dsl.suppression import Suppressed
 from streams_runtime.dsl.table_aggregates import TableAggregation
-from streams_runtime.dsl.windows import JoinWindows, TimeWindows
+from streams_runtime.dsl.windows import (
+    EmitStrategy,
+    JoinWindows,
+    SessionWindows,
+    SlidingWindows,
+    TimeWindows,
+    UnlimitedWindows,
+)
 from streams_runtime.processors.api import (
     FixedKeyProcessor,
     Processor,
@@ -308,8 +315,8 @@ class KStream(Generic[K, V]):
             return self._joined(other, join)
         _check_table(other, windows)
         stage = self._join_inputs.by_key(key_serde, value_serde, name)
-        join = stream_operations.TableJoin(joiner, False, grace_ms)
-        return KStream(stream_operations.joined(stage, other._stage, join, name))
+        table_join = stream_operations.TableJoin(joiner, False, grace_ms)
+        return KStream(stream_operations.joined(stage, other._stage, table_join, name))
 
     def left_join(
         self,
@@ -338,8 +345,8 @@ class KStream(Generic[K, V]):
             return self._joined(other, replace(join, keeps_left=True))
         _check_table(other, windows)
         stage = self._join_inputs.by_key(key_serde, value_serde, name)
-        join = stream_operations.TableJoin(joiner, True, grace_ms)
-        return KStream(stream_operations.joined(stage, other._stage, join, name))
+        table_join = stream_operations.TableJoin(joiner, True, grace_ms)
+        return KStream(stream_operations.joined(stage, other._stage, table_join, name))
 
     def outer_join(
         self,
@@ -433,15 +440,21 @@ class BranchedKStream(Generic[K, V]):
 class _GroupedRecords(Generic[K, V, KT]):
     """The aggregations of a grouped stream. `KT`: the type of the keys of the resulting tables."""
 
-    def __init__(self, grouping: StreamGrouping[K, V], windows: TimeWindows | None = None) -> None:
+    def __init__(
+        self,
+        grouping: StreamGrouping[K, V],
+        windows: AggregationWindows | None = None,
+        emit: EmitStrategy = EmitStrategy.ON_WINDOW_UPDATE,
+    ) -> None:
         self._grouping = grouping
         self._windows = windows
+        self._emit = emit
 
     def count(self, *, store: StoreArgument = None, name: str | None = None) -> KTable[KT, int]:
         """Counts the records of each key. In a windowed stream, counts the records of each key and window. In a stream
         without windows, records whose value is None are not counted.
         """
-        return self._table(stream_aggregates.COUNT, self._grouping.settings_for_count(store), name)
+        return self._table(stream_aggregates.COUNT, self._grouping.settings_for_count(store, self._windows), name)
 
     def aggregate(
         self,
@@ -474,15 +487,23 @@ class _GroupedRecords(Generic[K, V, KT]):
         return self._table(aggregation, checked_settings(store), name)
 
     def _table(self, aggregation: StreamAggregation[A], settings: Materialized, name: str | None) -> KTable[KT, A]:
-        return KTable(self._grouping.aggregated(self._windows, aggregation, settings, name))
+        return KTable(self._grouping.aggregated(self._windows, self._emit, aggregation, settings, name))
 
 
 class KGroupedStream(_GroupedRecords[K, V, K]):
     """The records of a stream, grouped by key. An aggregation makes a table."""
 
-    def windowed_by(self, windows: TimeWindows) -> TimeWindowedKStream[K, V]:
-        """Groups the records of each key by time windows."""
-        _check_kind("KGroupedStream.windowed_by", windows, TimeWindows)
+    @overload
+    def windowed_by(self, windows: SessionWindows) -> SessionWindowedKStream[K, V]: ...
+    @overload
+    def windowed_by(self, windows: TimeWindows | UnlimitedWindows | SlidingWindows) -> TimeWindowedKStream[K, V]: ...
+    def windowed_by(
+        self, windows: TimeWindows | UnlimitedWindows | SlidingWindows | SessionWindows
+    ) -> TimeWindowedKStream[K, V] | SessionWindowedKStream[K, V]:
+        """Groups the records of each key by windows."""
+        _check_windows("KGroupedStream.windowed_by", windows)
+        if isinstance(windows, SessionWindows):
+            return SessionWindowedKStream(self._grouping, windows)
         return TimeWindowedKStream(self._grouping, windows)
 
     def cogroup(self, aggregator: Callable[[K, V, A], A]) -> CogroupedKStream[K, A]:
@@ -494,17 +515,61 @@ class KGroupedStream(_GroupedRecords[K, V, K]):
 
 
 class TimeWindowedKStream(_GroupedRecords[K, V, Windowed[K]]):
-    """The records of a stream, grouped by key and window. An aggregation makes a table of windowed keys.
+    """The records of a stream, grouped by key and by time windows, unlimited windows or sliding windows. An aggregation
+    makes a table of windowed keys.
 
-    The resulting table forwards every update of a window. The store keeps each window for `retention_ms`, by default
-    the window size plus the grace period.
+    The resulting table forwards every update of a window. The store keeps each window for `retention_ms`;
+    `Materialized` describes its default. Sliding windows leave out records without value.
     """
+
+    def emit_strategy(self, strategy: EmitStrategy) -> TimeWindowedKStream[K, V]:
+        """Returns the same windows with another choice of the forwarded results. Raises IllegalArgumentError for
+        unlimited windows that should be forwarded when they close.
+        """
+        _check_kind("TimeWindowedKStream.emit_strategy", strategy, EmitStrategy)
+        if isinstance(self._windows, UnlimitedWindows) and strategy is EmitStrategy.ON_WINDOW_CLOSE:
+            raise IllegalArgumentError("ON_WINDOW_CLOSE emit strategy cannot be used for UnlimitedWindows")
+        return TimeWindowedKStream(self._grouping, self._windows, strategy)
+
+
+class SessionWindowedKStream(_GroupedRecords[K, V, Windowed[K]]):
+    """The records of a stream, grouped by key and session. An aggregation makes a table of windowed keys.
+
+    If a record extends a session or merges sessions, the table removes the old sessions and adds a new session. The
+    timestamp of a session is its end. The store keeps each session for `retention_ms` after its end.
+    """
+
+    def emit_strategy(self, strategy: EmitStrategy) -> SessionWindowedKStream[K, V]:
+        """Returns the same sessions with another choice of the forwarded results."""
+        _check_kind("SessionWindowedKStream.emit_strategy", strategy, EmitStrategy)
+        return SessionWindowedKStream(self._grouping, self._windows, strategy)
+
+    def aggregate(  # type: ignore[override]  # as in Kafka, sessions need one more function
+        self,
+        initializer: Callable[[], A],
+        aggregator: Callable[[K, V, A], A],
+        merger: Callable[[K, A, A], A],
+        *,
+        value_serde: Serde[A],
+        store: StoreArgument = None,
+        name: str | None = None,
+    ) -> KTable[Windowed[K], A]:
+        """Aggregates the records of each key and session.
+
+        `aggregator`: a function with the arguments (key, value, old aggregate), which returns the new aggregate.
+        `merger`: a function with the arguments (key, aggregate, aggregate), which returns the aggregate of the merged
+        sessions. If a function returns None, the session is removed from the table.
+        """
+        functions = {"initializer": initializer, "aggregator": aggregator, "merger": merger}
+        check_functions("SessionWindowedKStream.aggregate", **functions)
+        aggregation = StreamAggregation.by(initializer, aggregator, value_serde, merger)
+        return self._table(aggregation, checked_settings(store), name)
 
 
 class _CogroupedRecords(Generic[K, A, KT]):
     """The aggregation of a cogrouped stream. `KT`: the type of the keys of the resulting table."""
 
-    def __init__(self, cogrouping: Cogrouping[K, A], windows: TimeWindows | None = None) -> None:
+    def __init__(self, cogrouping: Cogrouping[K, A], windows: AggregationWindows | None = None) -> None:
         self._cogrouping = cogrouping
         self._windows = windows
 
@@ -536,14 +601,45 @@ class CogroupedKStream(_CogroupedRecords[K, A, K]):
         self._cogrouping.add(other._grouping, aggregator)
         return self
 
-    def windowed_by(self, windows: TimeWindows) -> TimeWindowedCogroupedKStream[K, A]:
-        """Groups the records of each key by time windows."""
-        _check_kind("CogroupedKStream.windowed_by", windows, TimeWindows)
+    @overload
+    def windowed_by(self, windows: SessionWindows) -> SessionWindowedCogroupedKStream[K, A]: ...
+    @overload
+    def windowed_by(
+        self, windows: TimeWindows | UnlimitedWindows | SlidingWindows
+    ) -> TimeWindowedCogroupedKStream[K, A]: ...
+    def windowed_by(
+        self, windows: TimeWindows | UnlimitedWindows | SlidingWindows | SessionWindows
+    ) -> TimeWindowedCogroupedKStream[K, A] | SessionWindowedCogroupedKStream[K, A]:
+        """Groups the records of each key by windows."""
+        _check_windows("CogroupedKStream.windowed_by", windows)
+        if isinstance(windows, SessionWindows):
+            return SessionWindowedCogroupedKStream(self._cogrouping, windows)
         return TimeWindowedCogroupedKStream(self._cogrouping, windows)
 
 
 class TimeWindowedCogroupedKStream(_CogroupedRecords[K, A, Windowed[K]]):
     """Several grouped streams, grouped by key and window. An aggregation makes a table of windowed keys."""
+
+
+class SessionWindowedCogroupedKStream(_CogroupedRecords[K, A, Windowed[K]]):
+    """Several grouped streams, grouped by key and session. An aggregation makes a table of windowed keys."""
+
+    def aggregate(  # type: ignore[override]  # as in Kafka, sessions need one more function
+        self,
+        initializer: Callable[[], A],
+        merger: Callable[[K, A, A], A],
+        *,
+        key_serde: Serde[K] | None = None,
+        value_serde: Serde[A],
+        store: StoreArgument = None,
+        name: str | None = None,
+    ) -> KTable[Windowed[K], A]:
+        """Aggregates the records of each key and session, with the aggregator of their stream. `merger`: as in
+        `SessionWindowedKStream.aggregate`. The other arguments are those of `CogroupedKStream.aggregate`.
+        """
+        check_functions("SessionWindowedCogroupedKStream.aggregate", initializer=initializer, merger=merger)
+        aggregation = CogroupAggregation(initializer, key_serde, value_serde, merger)
+        return KTable(self._cogrouping.aggregated(self._windows, aggregation, checked_settings(store), name))
 
 
 class KTable(Generic[K, V]):
@@ -857,9 +953,14 @@ def _without_key(mapper: Callable[[V], V2], key: object, value: V) -> V2:
     return mapper(value)
 
 
-def _check_kind(operation: str, given: object, wanted: type) -> None:
+def _check_kind(operation: str, given: object, *wanted: type) -> None:
     if not isinstance(given, wanted):
-        raise TopologyError(f"Invalid topology: {operation} takes a {wanted.__name__}, not a {type(given).__name__}")
+        kinds = " or ".join(kind.__name__ for kind in wanted)
+        raise TopologyError(f"Invalid topology: {operation} takes a {kinds}, not a {type(given).__name__}")
+
+
+def _check_windows(operation: str, windows: object) -> None:
+    _check_kind(operation, windows, TimeWindows, UnlimitedWindows, SlidingWindows, SessionWindows)
 
 
 def _check_table(other: object, windows: JoinWindows | None) -> None:

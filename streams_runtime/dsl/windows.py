@@ -1,10 +1,12 @@
-"""Time windows, the windows of joins of two streams, and the serde of windowed keys.
+"""The windows of windowed aggregations and of joins of two streams, and the serdes of windowed keys.
 
-A window includes its start and excludes its end. The bytes of a windowed key are the bytes of the key, followed by the
-window's start in milliseconds as eight big-endian bytes. The window does not influence the partition of a windowed key,
-so all windows of a key are in one partition.
-Source: `TimeWindows`, `JoinWindows`, `TimeWindowedSerializer`, `TimeWindowedDeserializer`, `WindowKeySchema.toBinary`,
-`WindowedStreamPartitioner`.
+A time window and an unlimited window include their start and exclude their end. A sliding window and a session include
+both bounds. The bytes of a windowed key are the bytes of the key, followed by the window's start in milliseconds as
+eight big-endian bytes. For a session, the bytes of the session's end stand before the bytes of its start. The window
+does not influence the partition of a windowed key, so all windows of a key are in one partition.
+Source: `TimeWindows`, `UnlimitedWindows`, `SlidingWindows`, `SessionWindows`, `JoinWindows`, `EmitStrategy`,
+`TimeWindowedSerializer`, `TimeWindowedDeserializer`, `SessionWindowedSerializer`, `SessionWindowedDeserializer`,
+`WindowKeySchema.toBinary`, `SessionKeySchema.toBinary`, `WindowedStreamPartitioner`.
 """
 
 from __future__ import annotations
@@ -13,12 +15,14 @@ import struct
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from enum import Enum
-from typing import Any, ClassVar, Generic
+from typing import Any, ClassVar, Generic, Protocol
 
 from assignor.errors import IllegalArgumentError
+from assignor.types import JAVA_LONG_MAX
 from streams_runtime.common.records import K
 from streams_runtime.logs.partitioner import partition_of
 from streams_runtime.serdes import Serde
+from streams_runtime.state_stores.session_keys import session_bounds, session_key
 from streams_runtime.state_stores.state_store import Windowed
 from streams_runtime.state_stores.window_keys import window_end_ms
 
@@ -26,9 +30,47 @@ _START = struct.Struct(">q")
 
 
 class EmitStrategy(Enum):
-    """The time at which a windowed aggregation forwards a window. ON_WINDOW_UPDATE: at each update of the window."""
+    """When a windowed aggregation forwards the result of a window.
+
+    ON_WINDOW_UPDATE: at each update of the window. ON_WINDOW_CLOSE: once, when stream time has closed the window. The
+    default is ON_WINDOW_UPDATE.
+    """
 
     ON_WINDOW_UPDATE = "on_window_update"
+    ON_WINDOW_CLOSE = "on_window_close"
+
+
+class Windows(Protocol):
+    """Windows whose size is known, so that a window is stored under its key and its start.
+
+    `size_ms`: the end of a window minus its start. `grace_ms`: a window accepts records until stream time exceeds the
+    end of the window by `grace_ms`.
+    """
+
+    @property
+    def size_ms(self) -> int: ...
+
+    @property
+    def grace_ms(self) -> int: ...
+
+    @property
+    def least_retention_ms(self) -> int:
+        """The shortest and default retention of the store."""
+
+    def retention_error(self, store: str, retention_ms: int) -> str:
+        """Returns the text of the error for a retention below `least_retention_ms`."""
+
+
+class SteppingWindows(Windows, Protocol):
+    """Windows whose starts are known before the first record."""
+
+    def starts_for(self, timestamp_ms: int) -> range:
+        """Returns the starts of all windows that contain the timestamp. The lowest start comes first."""
+
+    def timestamp_range_of(self, timestamp_ms: int) -> tuple[int, int]:
+        """Returns the range of timestamps for which `starts_for` returns the same starts as for `timestamp_ms`. The two
+        values are the first timestamp of the range, and the last timestamp plus 1.
+        """
 
 
 @dataclass(frozen=True, slots=True, init=False)
@@ -69,13 +111,106 @@ class TimeWindows:
         first = (timestamp_ms - self.size_ms) // advance_ms * advance_ms + advance_ms
         return range(first if first > 0 else 0, timestamp_ms + 1, advance_ms)
 
-    def timestamp_range_of(self, starts: range) -> tuple[int, int]:
-        """Returns the range of timestamps for which `starts_for` returns exactly these starts. The two values are the
-        first timestamp of the range, and the last timestamp plus 1.
-        """
+    def timestamp_range_of(self, timestamp_ms: int) -> tuple[int, int]:
+        starts = self.starts_for(timestamp_ms)
         # the end of the last window before `starts[0]`; 0 if `starts[0]` is 0, because no window starts before 1970
         ended_ms = starts[0] - self.advance_ms + self.size_ms if starts[0] else 0
         return max(starts[-1], ended_ms), min(starts[-1] + self.advance_ms, starts[0] + self.size_ms)
+
+    @property
+    def least_retention_ms(self) -> int:
+        return self.size_ms + self.grace_ms
+
+    def retention_error(self, store: str, retention_ms: int) -> str:
+        return _retention_error(store, retention_ms, self.size_ms, self.grace_ms)
+
+
+@dataclass(frozen=True, slots=True)
+class UnlimitedWindows:
+    """One window for each key, which begins at `start_ms` and never ends. Records before `start_ms` are left out.
+
+    Raises IllegalArgumentError for a negative start.
+    """
+
+    start_ms: int = 0
+
+    size_ms: ClassVar[int] = JAVA_LONG_MAX
+    grace_ms: ClassVar[int] = 0
+    least_retention_ms: ClassVar[int] = JAVA_LONG_MAX
+
+    def __post_init__(self) -> None:
+        if self.start_ms < 0:
+            raise IllegalArgumentError("Window start time (startMs) cannot be negative.")
+
+    def starts_for(self, timestamp_ms: int) -> range:
+        return range(self.start_ms, self.start_ms + 1) if timestamp_ms >= self.start_ms else range(0)
+
+    def timestamp_range_of(self, timestamp_ms: int) -> tuple[int, int]:
+        return (self.start_ms, JAVA_LONG_MAX + 1) if timestamp_ms >= self.start_ms else (0, self.start_ms)
+
+    def retention_error(self, store: str, retention_ms: int) -> str:
+        return _retention_error(store, retention_ms, self.size_ms, self.grace_ms)
+
+
+def _retention_error(store: str, retention_ms: int, size_ms: int, grace_ms: int) -> str:
+    return (
+        f"The retention period of the window store {store} must be no smaller than its window size plus the grace "
+        f"period. Got size=[{size_ms}], grace=[{grace_ms}], retention=[{retention_ms}]"
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class SlidingWindows:
+    """Windows around the records of a key. Two records are in one window if their timestamps differ by at most
+    `time_difference_ms`. A window begins or ends at a record, and includes both its bounds.
+
+    `grace_ms`: a window accepts records until stream time exceeds the end of the window by `grace_ms`. Raises
+    IllegalArgumentError for a negative time.
+    """
+
+    time_difference_ms: int
+    grace_ms: int = 0
+
+    def __post_init__(self) -> None:
+        if self.time_difference_ms < 0:
+            raise IllegalArgumentError("Window time difference must not be negative.")
+        if self.grace_ms < 0:
+            raise IllegalArgumentError("Window grace period must not be negative.")
+
+    @property
+    def size_ms(self) -> int:
+        return self.time_difference_ms
+
+    @property
+    def least_retention_ms(self) -> int:
+        # a record may need the aggregate of a window that starts up to two time differences before it
+        return 2 * self.time_difference_ms + self.grace_ms
+
+    def retention_error(self, store: str, retention_ms: int) -> str:
+        return (
+            f"The retention period of the window store {store} must be no smaller than 2 * time difference plus the "
+            f"grace period. Got time difference=[{self.time_difference_ms}], grace=[{self.grace_ms}], "
+            f"retention=[{retention_ms}]"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class SessionWindows:
+    """Sessions of records. Two records of a key are in one session if their timestamps differ by at most `gap_ms`. A
+    record between two sessions can merge them. A session begins at its first record and ends at its last record.
+
+    `grace_ms`: a session accepts records until stream time exceeds the end of the session by the gap and `grace_ms`.
+    Raises IllegalArgumentError unless gap > 0 and grace >= 0.
+    """
+
+    gap_ms: int
+    grace_ms: int = 0
+
+    def __post_init__(self) -> None:
+        if self.gap_ms <= 0:
+            raise IllegalArgumentError("Gap time cannot be zero or negative.")
+        if self.grace_ms < 0:
+            raise IllegalArgumentError("Grace period must not be negative.")
 
 
 @dataclass(frozen=True, slots=True, init=False)
@@ -144,15 +279,49 @@ class TimeWindowedSerde(Generic[K]):
 
 
 @dataclass(frozen=True)  # no slots: in Python 3.11, C[int](...) fails for a frozen generic class with slots
-class WindowedStreamPartitioner(Generic[K]):
-    """The default partitioner of sinks that have a TimeWindowedSerde as key serde. The class implements
-    `KeyPrefixPartitioner`.
-    """
+class SessionWindowedSerde(Generic[K]):
+    """The serde of the keys of sessions."""
 
     key_serde: Serde[K]
 
-    # a serialized key ends with the window's start, which has this size
-    unhashed_suffix_bytes: ClassVar[int] = _START.size
+    def serialize(self, value: Windowed[K], /) -> bytes:
+        key, start_ms, end_ms = value
+        return session_key(self.key_serde.serialize(key), start_ms, end_ms)
+
+    def deserialize(self, data: bytes, /) -> Windowed[K]:
+        key, start_ms, end_ms = session_bounds(data)
+        return Windowed(self.key_serde.deserialize(key), start_ms, end_ms)
+
+    def with_inner(self, change: Callable[[Serde[Any]], Serde[Any]]) -> SessionWindowedSerde[K]:
+        return replace(self, key_serde=change(self.key_serde))
+
+
+WindowedSerde = TimeWindowedSerde[K] | SessionWindowedSerde[K]
+
+
+def windowed_serde(windows: Windows | SessionWindows, keys: Serde[K]) -> WindowedSerde[K]:
+    """Returns the serde for the keys of a table of these windows."""
+    return (
+        SessionWindowedSerde(keys) if isinstance(windows, SessionWindows) else TimeWindowedSerde(keys, windows.size_ms)
+    )
+
+
+def default_partitioner(keys: Serde[Any] | None) -> WindowedStreamPartitioner[Any] | None:
+    """Returns the default partitioner of a sink with this key serde; None for Kafka's hash of the whole key."""
+    if isinstance(keys, SessionWindowedSerde):
+        return WindowedStreamPartitioner(keys.key_serde, 2 * _START.size)
+    return WindowedStreamPartitioner(keys.key_serde) if isinstance(keys, TimeWindowedSerde) else None
+
+
+@dataclass(frozen=True)  # no slots: in Python 3.11, C[int](...) fails for a frozen generic class with slots
+class WindowedStreamPartitioner(Generic[K]):
+    """The default partitioner of sinks that have a serde of windowed keys. The class implements `KeyPrefixPartitioner`.
+
+    `unhashed_suffix_bytes`: the number of bytes of the window at the end of a serialized key.
+    """
+
+    key_serde: Serde[K]
+    unhashed_suffix_bytes: int = _START.size
 
     def __call__(self, key: Windowed[K], value: Any, partitions: int, /) -> int:
         return partition_of(self.key_serde.serialize(key.key), partitions)

@@ -37,7 +37,7 @@ from streams_runtime.processors.api import ExceptionHandler
 from streams_runtime.processors.batch_node import NodeRun
 from streams_runtime.processors.topology import Topology
 from streams_runtime.serdes import Serde
-from streams_runtime.state_stores.state_store import KeyValueStore, StateStore, WindowStore
+from streams_runtime.state_stores.state_store import KeyValueStore, SessionStore, StateStore, WindowStore
 from streams_runtime.state_stores.thread_cache import ThreadCache
 from streams_runtime.state_stores.versioned import VersionedKeyValueStore
 from streams_runtime.tasks.exception_handling import fail
@@ -225,6 +225,11 @@ class TopologyTestDriver(AbstractContextManager["TopologyTestDriver"]):
     def get_versioned_key_value_store(self, name: str) -> VersionedKeyValueStore[Any, Any]:
         """Returns the open versioned store with this name. Raises StreamsRuntimeError if there is no such store."""
         store: VersionedKeyValueStore[Any, Any] = self._store_of_kind(name, "versioned", "versions")
+        return store
+
+    def get_session_store(self, name: str) -> SessionStore[Any, Any]:
+        """Returns the open session store with this name. Raises StreamsRuntimeError if there is no such store."""
+        store: SessionStore[Any, Any] = self._store_of_kind(name, "session", "find_sessions")
         return store
 
     def get_all_state_stores(self) -> dict[str, StateStore]:

@@ -272,6 +272,11 @@ class NodeContext:
             text, values = ". topic=[%s] partition=[%d] offset=[%d]", (*values, *where)
         _logger.log(level, "Skipping record due to " + message + text, *values, extra=ALREADY_A_NOTICE)
 
+    @property
+    def processor_metadata(self) -> dict[str, int]:
+        """See `TaskRuntime.processor_metadata`."""
+        return self._task("processor_metadata").processor_metadata
+
     # --- for operators, and for processors of the user: `ProcessorContext`
 
     @property

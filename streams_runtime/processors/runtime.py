@@ -67,6 +67,12 @@ class TaskRuntime(RecordContexts, Protocol):
     def stores(self) -> dict[str, StateStore]: ...
 
     @property
+    def processor_metadata(self) -> dict[str, int]:
+        """The numbers that operators keep with the committed offsets, by name. A change becomes part of the next
+        commit. Source: `ProcessorMetadata`.
+        """
+
+    @property
     def losses(self) -> TaskLosses: ...
 
     def sink(

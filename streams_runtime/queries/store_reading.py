@@ -14,7 +14,12 @@ from typing import Any
 
 from streams_runtime.queries.problems import QueryCode, QueryProblem
 from streams_runtime.serdes import BytesSerde, DoubleSerde, JsonSerde, LongSerde, Serde, StringSerde
-from streams_runtime.state_stores.builders import SerdesStoreBuilder, VersionedKeyValueStoreBuilder, WindowBuilder
+from streams_runtime.state_stores.builders import (
+    SerdesStoreBuilder,
+    SessionStoreBuilder,
+    VersionedKeyValueStoreBuilder,
+    WindowBuilder,
+)
 from streams_runtime.state_stores.state_store import StateStore, StoreBuilder, ValueAndTimestamp
 
 _Readable = SerdesStoreBuilder[Any, Any]
@@ -64,6 +69,7 @@ def read_key(
         return _entry(readable, store.fetch(readable.key_serde.deserialize(key), window_start_ms))
     if window_start_ms is not None:
         raise _invalid(f"{builder.name!r} is no window store and takes no window_start_ms")
+    _refuse_sessions(readable)
     if isinstance(readable, VersionedKeyValueStoreBuilder):
         record = store.get(readable.key_serde.deserialize(key), as_of_ms)
         return _entry(readable, None if record is None else ValueAndTimestamp(record.value, record.timestamp_ms))
@@ -89,6 +95,7 @@ def read_entries(builder: StoreBuilder, store: StateStore, limit: int) -> list[E
     readable = _readable(builder)
     if isinstance(readable, WindowBuilder):
         raise _invalid(f"{builder.name!r} is a window store: ask for /windows of a key")
+    _refuse_sessions(readable)
     if isinstance(readable, VersionedKeyValueStoreBuilder):
         raise _invalid(f"{builder.name!r} is a versioned store, which cannot be listed: ask for a key")
     entries: Any = store
@@ -96,6 +103,11 @@ def read_entries(builder: StoreBuilder, store: StateStore, limit: int) -> list[E
         {"key": _json(key), "key_base64": _base64(readable.key_serde.serialize(key)), **_entry(readable, value)}
         for key, value in islice(entries.all(), limit)
     ]
+
+
+def _refuse_sessions(builder: _Readable) -> None:
+    if isinstance(builder, SessionStoreBuilder):
+        raise _invalid(f"{builder.name!r} is a session store, which cannot be queried over HTTP yet")
 
 
 def _readable(builder: StoreBuilder) -> _Readable:

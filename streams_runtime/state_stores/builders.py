@@ -1,9 +1,9 @@
 """Users define the stores of a topology with builders. Builders can be compared, pickled and sent to executors.
 
 The public names of the classes are `key_value_store`, `timestamped_key_value_store`, `versioned_key_value_store`,
-`window_store` and `timestamped_window_store`. Source: `Stores`, `KeyValueStoreBuilder`,
+`window_store`, `timestamped_window_store` and `session_store`. Source: `Stores`, `KeyValueStoreBuilder`,
 `TimestampedKeyValueStoreBuilder`, `VersionedKeyValueStoreBuilder`, `WindowStoreBuilder`,
-`TimestampedWindowStoreBuilder`.
+`TimestampedWindowStoreBuilder`, `SessionStoreBuilder`.
 """
 
 from collections.abc import Callable
@@ -16,8 +16,13 @@ from assignor.topology.builder import LOGGED
 from assignor.topology.group_topology import ChangelogConfig, ChangelogType
 from streams_runtime.common.records import K, V
 from streams_runtime.serdes import Serde, serde_fault, serde_for_topic
-from streams_runtime.state_stores.caching import CachingKeyValueStore, CachingWindowStore
-from streams_runtime.state_stores.change_logging import ChangeLoggingKeyValueBytesStore, ChangeLoggingWindowBytesStore
+from streams_runtime.state_stores.caching import CachingKeyValueStore, CachingSessionStore, CachingWindowStore
+from streams_runtime.state_stores.change_logging import (
+    ChangeLoggingKeyValueBytesStore,
+    ChangeLoggingSessionBytesStore,
+    ChangeLoggingWindowBytesStore,
+)
+from streams_runtime.state_stores.in_memory_session import InMemorySessionStore
 from streams_runtime.state_stores.in_memory_stores import (
     InMemoryDuplicatesWindowStore,
     InMemoryKeyValueStore,
@@ -25,9 +30,16 @@ from streams_runtime.state_stores.in_memory_stores import (
 )
 from streams_runtime.state_stores.key_value import SerdesKeyValueStore, SerdesTimestampedKeyValueStore
 from streams_runtime.state_stores.rocksdb import KEY_VALUE_FORMAT, RocksDBStore
+from streams_runtime.state_stores.rocksdb_session import RocksDBSessionStore
 from streams_runtime.state_stores.rocksdb_versioned import RocksDBVersionedStore
 from streams_runtime.state_stores.rocksdb_window import RocksDBWindowStore
-from streams_runtime.state_stores.state_store import KeyValueBytesStore, StoreBuilder, WindowBytesStore
+from streams_runtime.state_stores.session import SerdesSessionStore
+from streams_runtime.state_stores.state_store import (
+    KeyValueBytesStore,
+    SessionBytesStore,
+    StoreBuilder,
+    WindowBytesStore,
+)
 from streams_runtime.state_stores.store_format import StoreFormat, StoreKind
 from streams_runtime.state_stores.transaction_buffer import TransactionBuffer
 from streams_runtime.state_stores.versioned import ChangeLoggingVersionedBytesStore, SerdesVersionedKeyValueStore
@@ -140,33 +152,56 @@ class VersionedKeyValueStoreBuilder(SerdesStoreBuilder[K, V]):
 
 
 @dataclass(frozen=True)
-class WindowBuilder(SerdesStoreBuilder[K, V]):
-    """The base of the builders of window stores. Times are in milliseconds.
+class ExpiringBuilder(SerdesStoreBuilder[K, V]):
+    """The base of the builders of stores whose entries expire. Times are in milliseconds.
 
     The builder sets the type of the changelog to WINDOWED. If `changelog` has no retention, the builder uses the
-    store's retention. Raises the errors of `SerdesStoreBuilder`. Raises InputError for a negative time, or for a
-    retention below the window size.
+    store's retention. `time_ordered`: True to make reads of all keys between two times fast; the entries are then in
+    the order of time. Raises the errors of `SerdesStoreBuilder`. Raises InputError for a negative time.
     """
 
     _: KW_ONLY
     retention_ms: int
-    window_size_ms: int
+    time_ordered: bool = False
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for what, value_ms in (("retention", self.retention_ms), ("window size", self.window_size_ms)):
-            if value_ms < 0:
-                raise InputError(f"store {self.name}: {what} cannot be negative, it is {value_ms} ms")
-        if self.window_size_ms > self.retention_ms:
-            raise InputError(
-                f"store {self.name}: retention ({self.retention_ms} ms) must not be smaller than "
-                f"the window size ({self.window_size_ms} ms)"
-            )
+        self._check_time("retention", self.retention_ms)
         if (given := self.changelog) is not None:
             kept_ms = self.retention_ms if given.retention_ms is None else given.retention_ms
             windowed = replace(given, type=ChangelogType.WINDOWED, retention_ms=kept_ms)
             # `self.changelog = ...` would fail, because the dataclass is frozen
             object.__setattr__(self, "changelog", windowed)
+
+    def _order_interval_ms(self) -> int:
+        """Returns the segment interval by which the bytes store sorts its entries. If a store returns its entries in
+        the order of time, the order is as with segments of one millisecond.
+        """
+        by_segments = self.persistent and not self.time_ordered
+        return segment_interval_ms(self.retention_ms) if by_segments else 1
+
+    def _check_time(self, what: str, value_ms: int) -> None:
+        if value_ms < 0:
+            raise InputError(f"store {self.name}: {what} cannot be negative, it is {value_ms} ms")
+
+
+@dataclass(frozen=True)
+class WindowBuilder(ExpiringBuilder[K, V]):
+    """The base of the builders of window stores. Raises the errors of `ExpiringBuilder`. Raises InputError for a
+    retention below the window size.
+    """
+
+    _: KW_ONLY
+    window_size_ms: int
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._check_time("window size", self.window_size_ms)
+        if self.window_size_ms > self.retention_ms:
+            raise InputError(
+                f"store {self.name}: retention ({self.retention_ms} ms) must not be smaller than "
+                f"the window size ({self.window_size_ms} ms)"
+            )
 
     def _bytes_store(self, *, retain_duplicates: bool = False) -> WindowBytesStore:
         """Makes all layers of the store except the layer with the serdes. As in Kafka, a store with duplicates has no
@@ -175,7 +210,11 @@ class WindowBuilder(SerdesStoreBuilder[K, V]):
         bytes_store: WindowBytesStore
         if self.persistent:
             bytes_store = RocksDBWindowStore(
-                self.name, self.retention_ms, retain_duplicates=retain_duplicates, timestamped=self.timestamped
+                self.name,
+                self.retention_ms,
+                retain_duplicates=retain_duplicates,
+                timestamped=self.timestamped,
+                time_ordered=self.time_ordered,
             )
         elif retain_duplicates:
             bytes_store = InMemoryDuplicatesWindowStore(self.name, self.retention_ms)
@@ -184,8 +223,7 @@ class WindowBuilder(SerdesStoreBuilder[K, V]):
         logging_store = ChangeLoggingWindowBytesStore(bytes_store, timestamped=self.timestamped)
         if not self.caching or retain_duplicates:
             return logging_store
-        # A store in memory returns windows in the order of their starts, as if it had segments of one millisecond.
-        return CachingWindowStore(logging_store, segment_interval_ms(self.retention_ms) if self.persistent else 1)
+        return CachingWindowStore(logging_store, self._order_interval_ms())
 
 
 @dataclass(frozen=True)
@@ -214,11 +252,25 @@ class TimestampedWindowStoreBuilder(WindowBuilder[K, V]):
         )
 
 
+@dataclass(frozen=True)
+class SessionStoreBuilder(ExpiringBuilder[K, V]):
+    """The builder of a session store. `SerdesStoreBuilder` and `ExpiringBuilder` describe the arguments."""
+
+    def build(self) -> SerdesSessionStore[K, V]:
+        bytes_store: SessionBytesStore = InMemorySessionStore(self.name, self.retention_ms)
+        if self.persistent:
+            bytes_store = RocksDBSessionStore(self.name, self.retention_ms, time_ordered=self.time_ordered)
+        logging_store = ChangeLoggingSessionBytesStore(bytes_store)
+        inner = CachingSessionStore(logging_store, self._order_interval_ms()) if self.caching else logging_store
+        return SerdesSessionStore(inner, self.key_serde, self.value_serde)
+
+
 key_value_store = KeyValueStoreBuilder
 timestamped_key_value_store = TimestampedKeyValueStoreBuilder
 versioned_key_value_store = VersionedKeyValueStoreBuilder
 window_store = WindowStoreBuilder
 timestamped_window_store = TimestampedWindowStoreBuilder
+session_store = SessionStoreBuilder
 
 
 def builder_for_topic(builder: StoreBuilder, topic: str) -> StoreBuilder:

@@ -15,23 +15,26 @@ Rules:
 - In a standby, and in a task without a cache, this layer only forwards calls to the store below. `close` drops the
   changes that were not flushed.
 
-Source: `CachedStateStore`, `CachingKeyValueStore`, `CachingWindowStore`, `SegmentedCacheFunction`. Differs from Kafka:
-a change is forwarded before it is written, so that a flush can be repeated after an error of the log. `close` never
-flushes. Reading a range does not count as a use of its keys. A reverse range leaves out deleted keys; Kafka returns
-them with the value null.
+Source: `CachedStateStore`, `CachingKeyValueStore`, `CachingWindowStore`, `CachingSessionStore`,
+`SegmentedCacheFunction`. Differs from Kafka: a change is forwarded before it is written, so that a flush can be
+repeated after an error of the log. `close` never flushes. Reading a range does not count as a use of its keys. A
+reverse range leaves out deleted keys; Kafka returns them with the value null.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from threading import get_ident
 from typing import Any, TypeVar
 
 from assignor.types import JAVA_LONG_MAX
 from streams_runtime.state_stores.change_logging import (
     ChangeLoggingKeyValueBytesStore,
+    ChangeLoggingSessionBytesStore,
     ChangeLoggingStore,
     ChangeLoggingWindowBytesStore,
 )
 from streams_runtime.state_stores.key_ranges import is_within, merged
+from streams_runtime.state_stores.session_keys import SESSION_SUFFIX_BYTES, WINDOW, end_of
+from streams_runtime.state_stores.session_keys import is_within as is_session_within
 from streams_runtime.state_stores.state_store import Entries, StoreContext, WrappedStateStore
 from streams_runtime.state_stores.thread_cache import NamedCache, TaskCache
 from streams_runtime.state_stores.window_keys import SUFFIX_BYTES, is_key_between, suffix_of, window_key
@@ -39,8 +42,8 @@ from streams_runtime.state_stores.window_keys import SUFFIX_BYTES, is_key_betwee
 LoggingStore = TypeVar("LoggingStore", bound=ChangeLoggingStore[Any])
 
 _SEGMENT_BYTES = 8
-"""In Kafka, a cache key of a window store begins with a segment number of this many bytes. Cache keys of this project
-have no segment number.
+"""In Kafka, a cache key of a window store or session store begins with a segment number of this many bytes. Cache keys
+of this project have no segment number.
 """
 
 
@@ -171,16 +174,16 @@ class CachingWindowStore(CachingStore[ChangeLoggingWindowBytesStore]):
     def fetch_range(
         self, key: bytes, from_ms: int, to_ms: int, *, reverse: bool = False
     ) -> Iterator[tuple[int, bytes]]:
-        length = len(key) + SUFFIX_BYTES
-        cached = self._cached(lambda each: len(each) == length and each.startswith(key), from_ms, to_ms)
-        changed = {suffix_of(each)[0]: value for each, value in cached.items()}
+        cached = [] if self.cache is None else self.cache.items_of(key, SUFFIX_BYTES)
+        starts = ((suffix_of(each)[0], value) for each, value in cached)
+        changed = {start_ms: value for start_ms, value in starts if from_ms <= start_ms <= to_ms}
         return merged(self.inner.fetch_range(key, from_ms, to_ms, reverse=reverse), changed, reverse=reverse)
 
     def fetch_all(
         self, from_ms: int, to_ms: int, first: bytes | None = None, last: bytes | None = None, *, reverse: bool = False
     ) -> Iterator[tuple[bytes, int, bytes]]:
         is_between = is_key_between(first, last)
-        cached = self._cached(lambda key: is_between(key[:-SUFFIX_BYTES]), from_ms, to_ms)
+        cached = {key: value for key, value in self._cached(from_ms, to_ms).items() if is_between(key[:-SUFFIX_BYTES])}
         stored = self.inner.fetch_all(from_ms, to_ms, first, last, reverse=reverse)
         if not cached:
             return stored
@@ -195,7 +198,7 @@ class CachingWindowStore(CachingStore[ChangeLoggingWindowBytesStore]):
         # split each window key into the record's key and the window's start
         return ((key[:-SUFFIX_BYTES], suffix_of(key)[0], value) for (_segment, key), value in windows)
 
-    def _cached(self, is_wanted: Callable[[bytes], bool], from_ms: int, to_ms: int) -> dict[bytes, bytes | None]:
+    def _cached(self, from_ms: int, to_ms: int) -> dict[bytes, bytes | None]:
         """Returns the windows in the cache, including windows that have expired in the store below. The caller must
         read the cache before the store below, because a change may be flushed between the two reads. A change that is
         flushed between the reads is found twice, which does no harm. In the reverse order, the change could be missed.
@@ -203,4 +206,71 @@ class CachingWindowStore(CachingStore[ChangeLoggingWindowBytesStore]):
         cache = self.cache
         if cache is None:
             return {}
-        return {key: value for key, value in cache.items() if is_wanted(key) and from_ms <= suffix_of(key)[0] <= to_ms}
+        return {key: value for key, value in cache.items() if from_ms <= suffix_of(key)[0] <= to_ms}
+
+
+class CachingSessionStore(CachingStore[ChangeLoggingSessionBytesStore]):
+    """A `SessionBytesStore` with a record cache.
+
+    `segment_interval_ms`: the segment interval of the store below. The cache keys are the session keys. Values that are
+    read from the store below are not added to the cache.
+    """
+
+    key_overhead = _SEGMENT_BYTES
+
+    def __init__(self, inner: ChangeLoggingSessionBytesStore, segment_interval_ms: int) -> None:
+        super().__init__(inner)
+        self._segment_interval_ms = segment_interval_ms
+
+    def put(self, session_key: bytes, value: bytes | None) -> None:
+        if self.cache is None:
+            self.inner.put(session_key, value)
+        else:
+            self.cache.put(session_key, value)
+
+    def remove(self, session_key: bytes) -> None:
+        if self.cache is None:
+            self.inner.remove(session_key)
+        else:
+            self.cache.put(session_key, None)
+
+    def fetch_session(self, session_key: bytes) -> bytes | None:
+        cache = self.cache
+        return self.inner.fetch_session(session_key) if cache is None else self._read(cache, session_key)
+
+    def find_sessions(
+        self,
+        from_key: bytes | None,
+        to_key: bytes | None,
+        earliest_end_ms: int,
+        latest_start_ms: int,
+        *,
+        reverse: bool = False,
+    ) -> Entries:
+        # The cache is read before the store, for the reason that `CachingWindowStore._cached` describes.
+        cache, is_one_key = self.cache, from_key is not None and from_key == to_key
+        cached: list[tuple[bytes, bytes | None]] = []
+        if cache is not None:
+            cached = (
+                cache.items_of(from_key, SESSION_SUFFIX_BYTES) if from_key is not None and is_one_key else cache.items()
+            )
+        changed = {
+            key: value
+            for key, value in cached
+            if is_session_within(key, from_key, to_key, earliest_end_ms, latest_start_ms)
+        }
+        stored = self.inner.find_sessions(from_key, to_key, earliest_end_ms, latest_start_ms, reverse=reverse)
+        if is_one_key or not changed:
+            return merged(stored, changed, reverse=reverse)
+        # The store below returns the sessions of several keys sorted by segment and session key.
+        interval_ms = self._segment_interval_ms
+        by_segment = (((end_of(key) // interval_ms, key), value) for key, value in stored)
+        changed_by_segment = {(end_of(key) // interval_ms, key): value for key, value in changed.items()}
+        return ((key, value) for (_, key), value in merged(by_segment, changed_by_segment, reverse=reverse))
+
+    def find_sessions_by_end(self, earliest_end_ms: int, latest_end_ms: int) -> Entries:
+        cached = [] if self.cache is None else self.cache.items()
+        found: dict[bytes, bytes | None] = dict(self.inner.find_sessions_by_end(earliest_end_ms, latest_end_ms))
+        found.update(entry for entry in cached if earliest_end_ms <= end_of(entry[0]) <= latest_end_ms)
+        sessions = ((key, value) for key, value in found.items() if value is not None)
+        return iter(sorted(sessions, key=lambda entry: (entry[0][WINDOW], entry[0])))

@@ -7,7 +7,7 @@ value. A standby sends no changes to the changelog, and neither does a store tha
 A restore sends no changes to the changelog either.
 
 Source: `ChangeLoggingKeyValueBytesStore`, `ChangeLoggingTimestampedKeyValueBytesStore`,
-`ChangeLoggingWindowBytesStore`, `ChangeLoggingTimestampedWindowBytesStore`.
+`ChangeLoggingWindowBytesStore`, `ChangeLoggingTimestampedWindowBytesStore`, `ChangeLoggingSessionBytesStore`.
 """
 
 import sys
@@ -23,6 +23,7 @@ from streams_runtime.state_stores.state_store import (
     KeyValueBytesStore,
     NoRecords,
     RecordClock,
+    SessionBytesStore,
     StoreContext,
     WindowBytesStore,
     WrappedStateStore,
@@ -185,3 +186,40 @@ class ChangeLoggingWindowBytesStore(ChangeLoggingStore[WindowBytesStore]):
         self, from_ms: int, to_ms: int, first: bytes | None = None, last: bytes | None = None, *, reverse: bool = False
     ) -> Iterator[tuple[bytes, int, bytes]]:
         return self.inner.fetch_all(from_ms, to_ms, first, last, reverse=reverse)
+
+
+class ChangeLoggingSessionBytesStore(ChangeLoggingStore[SessionBytesStore]):
+    """A `SessionBytesStore` that logs its changes. As in Kafka, a put of an expired session is also logged."""
+
+    def put(self, session_key: bytes, value: bytes | None) -> None:
+        self.check(session_key, value)
+        self.put_checked(session_key, value, self._clock.record_timestamp_ms)
+
+    def put_checked(self, key: bytes, value: bytes | None, record_ms: int) -> None:
+        self.inner.put(key, value)
+        self._log_change(self._name, key, value, record_ms)
+
+    def remove(self, session_key: bytes) -> None:
+        self.check(session_key, None)
+        self.inner.remove(session_key)
+        self._log_change(self._name, session_key, None, self._clock.record_timestamp_ms)
+
+    def fetch_session(self, session_key: bytes) -> bytes | None:
+        return self.inner.fetch_session(session_key)
+
+    def read(self, key: bytes) -> bytes | None:
+        return self.inner.fetch_session(key)
+
+    def find_sessions(
+        self,
+        from_key: bytes | None,
+        to_key: bytes | None,
+        earliest_end_ms: int,
+        latest_start_ms: int,
+        *,
+        reverse: bool = False,
+    ) -> Entries:
+        return self.inner.find_sessions(from_key, to_key, earliest_end_ms, latest_start_ms, reverse=reverse)
+
+    def find_sessions_by_end(self, earliest_end_ms: int, latest_end_ms: int) -> Entries:
+        return self.inner.find_sessions_by_end(earliest_end_ms, latest_end_ms)

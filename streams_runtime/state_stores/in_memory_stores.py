@@ -34,7 +34,7 @@ Bucket = dict[bytes, Entry]
 """The windows with the same start, by key."""
 
 
-class _InMemoryStore:
+class InMemoryStore:
     """The base of all stores in memory. The methods of a store in memory raise InvalidStateStore while the store is not
     open.
 
@@ -67,7 +67,7 @@ class _InMemoryStore:
         return InvalidStateStore(f"store {self.name} is not open")
 
 
-class InMemoryKeyValueStore(_InMemoryStore):
+class InMemoryKeyValueStore(InMemoryStore):
     """A `KeyValueBytesStore` with a dict of entries and a sorted list of keys. A put writes only to the dict. The
     method `range` first adds all new keys to the sorted list. It then iterates over a snapshot of the keys. Keys that
     are added after the snapshot are not in the range. If a key is changed before the iterator reaches it, the iterator
@@ -228,7 +228,7 @@ class WindowBuckets(Generic[Entry]):
             return [(start_ms, self._by_start[start_ms]) for start_ms in starts]
 
 
-class _InMemoryWindows(_InMemoryStore, ABC, Generic[Entry]):
+class _InMemoryWindows(InMemoryStore, ABC, Generic[Entry]):
     """The base of the two window stores in memory. An entry belongs to one key and one window start. `Entry`: the type
     of an entry; it is one value or all duplicates.
     """

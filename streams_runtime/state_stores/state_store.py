@@ -1,10 +1,11 @@
-"""The protocols of state stores. Tasks use `StateStore`. Processors use `KeyValueStore` and `WindowStore`. Each layer
-inside a store is a `KeyValueBytesStore` or a `WindowBytesStore`. `versioned` has the protocols of versioned stores.
+"""The protocols of state stores. Tasks use `StateStore`. Processors use `KeyValueStore`, `WindowStore` and
+`SessionStore`. Each layer inside a store is a `KeyValueBytesStore`, a `WindowBytesStore` or a `SessionBytesStore`.
+`versioned` has the protocols of versioned stores.
 
 Processors put objects into a store and get objects from it. The store sends each change to its changelog, and keeps its
 content as bytes in RocksDB or in memory. Standbys and restores change a store only by `restore`. A task calls its
 stores on its stream thread. Queries of other threads read at the same time, so reads have to be thread-safe. Source:
-`StateStore`, `KeyValueStore`, `TimestampedKeyValueStore`, `WindowStore`, `StoreBuilder`.
+`StateStore`, `KeyValueStore`, `TimestampedKeyValueStore`, `WindowStore`, `SessionStore`, `StoreBuilder`.
 """
 
 from __future__ import annotations
@@ -263,6 +264,44 @@ class WindowBytesStore(StateStore, Protocol):
         """
 
 
+class SessionBytesStore(StateStore, Protocol):
+    """A session store of bytes. Three layers of a session store implement this protocol: the store in RocksDB or in
+    memory, change logging, and the record cache. `session_keys` describes session keys. A session can be read if its
+    end is greater than observed stream time minus retention. Observed stream time is the highest end of all sessions
+    that were put or restored after the store was opened.
+
+    Source: `SessionStore<Bytes, byte[]>`.
+    """
+
+    def put(self, session_key: bytes, value: bytes | None) -> None:
+        """Puts a session. The value None deletes the session. A store in memory drops each put of an expired session. A
+        store on disk drops a put only if the segment of the session has been deleted. If a put is dropped, the store
+        calls `StoreContext.expired`.
+        """
+
+    def remove(self, session_key: bytes) -> None:
+        """Deletes a session. Ignores an expired session."""
+
+    def fetch_session(self, session_key: bytes) -> bytes | None: ...
+
+    def find_sessions(
+        self,
+        from_key: bytes | None,
+        to_key: bytes | None,
+        earliest_end_ms: int,
+        latest_start_ms: int,
+        *,
+        reverse: bool = False,
+    ) -> Entries:
+        """Returns the session keys and values of sessions that end at `earliest_end_ms` or later, and start at
+        `latest_start_ms` or earlier. All bounds are inclusive. A bound of the keys may be None. The sessions of a key
+        are sorted by time. The order of the keys depends on the store.
+        """
+
+    def find_sessions_by_end(self, earliest_end_ms: int, latest_end_ms: int) -> Entries:
+        """Returns the session keys and values of the sessions that end between the bounds, inclusive, sorted by end."""
+
+
 Inner = TypeVar("Inner", bound=StateStore)
 
 
@@ -431,6 +470,34 @@ class WindowStore(StateStore, Protocol[K, V]):
 
     def all(self, *, reverse: bool = False) -> Iterator[tuple[Windowed[K], V]]:
         """Returns all windows. Source: `all`, `backwardAll`."""
+
+
+class SessionStore(StateStore, Protocol[K, V]):
+    """A session store of objects. A session includes its start and its end. Ranges include both bounds. Sessions that
+    end before stream time minus retention cannot be read. A `put` of None deletes the session. If `reverse` is True,
+    the order is descending. If a key bound is None, the range is open at this end.
+    """
+
+    def put(self, session: Windowed[K], value: V | None) -> None: ...
+    def remove(self, session: Windowed[K]) -> None: ...
+    def fetch_session(self, key: K, start_ms: int, end_ms: int) -> V | None: ...
+    def fetch(self, key: K, *, reverse: bool = False) -> Iterator[tuple[Windowed[K], V]]:
+        """Returns all sessions of a key, sorted by time."""
+
+    def fetch_keys(
+        self, from_key: K | None, to_key: K | None, *, reverse: bool = False
+    ) -> Iterator[tuple[Windowed[K], V]]:
+        """Returns all sessions of a range of keys."""
+
+    def find_sessions(
+        self, key: K, earliest_end_ms: int, latest_start_ms: int, *, reverse: bool = False
+    ) -> Iterator[tuple[Windowed[K], V]]:
+        """Returns the sessions of a key that end at `earliest_end_ms` or later, and start at `latest_start_ms` or
+        earlier.
+        """
+
+    def find_sessions_by_end(self, earliest_end_ms: int, latest_end_ms: int) -> Iterator[tuple[Windowed[K], V]]:
+        """Returns the sessions of all keys that end between the bounds, sorted by end."""
 
 
 class StoreBuilder(Protocol):

@@ -26,7 +26,7 @@ from operating_system.whole_files import whole_file
 FORMAT_FILE_NAME = "store-format"
 """RocksDB ignores a file with this name in its directory."""
 
-_KIND, _RETENTION, _INTERVAL = "kind", "retention.ms", "segment.interval.ms"
+_KIND, _RETENTION, _INTERVAL, _TIME_ORDERED = "kind", "retention.ms", "segment.interval.ms", "time.ordered"
 
 
 class StoreKind(StrEnum):
@@ -39,6 +39,7 @@ class StoreKind(StrEnum):
     DUPLICATES_WINDOW = "window with duplicates"
     VERSIONED = "versioned"
     JOIN_BUFFER = "join buffer"
+    SESSION = "session"
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,12 +47,14 @@ class StoreFormat:
     """The content of a format file.
 
     `kind`: a `StoreKind`, or a kind of a later release that this release does not know. `retention_ms`,
-    `segment_interval_ms`: None if the store has no segments.
+    `segment_interval_ms`: None if the store is neither a window store nor a session store. `time_ordered`: True if the
+    files have an index in the order of time.
     """
 
     kind: str
     retention_ms: int | None = None
     segment_interval_ms: int | None = None
+    time_ordered: bool = False
 
 
 def read_format(directory: Path) -> StoreFormat | None:
@@ -62,13 +65,15 @@ def read_format(directory: Path) -> StoreFormat | None:
         return None
     if not isinstance(document, Mapping) or not isinstance(document.get(_KIND), str):
         return None
-    return StoreFormat(document[_KIND], _number(document, _RETENTION), _number(document, _INTERVAL))
+    retention_ms, interval_ms = _number(document, _RETENTION), _number(document, _INTERVAL)
+    return StoreFormat(document[_KIND], retention_ms, interval_ms, document.get(_TIME_ORDERED) is True)
 
 
 def write_format(directory: Path, file_format: StoreFormat) -> None:
     """Writes the format file atomically. Raises OSError."""
     kind, retention_ms, interval_ms = file_format.kind, file_format.retention_ms, file_format.segment_interval_ms
-    document = {_KIND: str(kind), _RETENTION: retention_ms, _INTERVAL: interval_ms}
+    time_ordered = True if file_format.time_ordered else None
+    document = {_KIND: str(kind), _RETENTION: retention_ms, _INTERVAL: interval_ms, _TIME_ORDERED: time_ordered}
     text = json.dumps({name: value for name, value in document.items() if value is not None})
     with whole_file(directory / FORMAT_FILE_NAME, private_opener) as stream:
         stream.write(text.encode())

@@ -17,12 +17,14 @@ cdef class NamedCache:
     cdef dict _dirty
     cdef object _entries
     cdef bint _is_flushing
+    cdef dict _keys_of
     cdef object _last_used
     cdef object _listener
     cdef Py_ssize_t _overhead
     cdef object _record_context
     cdef bint _sends_old_values
     cdef long long _size_bytes
+    cdef Py_ssize_t _suffix_bytes
     cdef ThreadCache _thread
 
     cdef void _grow(self, long long size) except *

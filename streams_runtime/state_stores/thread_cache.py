@@ -191,8 +191,8 @@ class NamedCache:
     """
 
     __slots__ = (
-        "_below", "_caches_reads", "_contexts", "_dirty", "_entries", "_is_flushing", "_last_used", "_listener",
-        "_overhead", "_record_context", "_sends_old_values", "_size_bytes", "_thread",
+        "_below", "_caches_reads", "_contexts", "_dirty", "_entries", "_is_flushing", "_keys_of", "_last_used",
+        "_listener", "_overhead", "_record_context", "_sends_old_values", "_size_bytes", "_suffix_bytes", "_thread",
     )  # fmt: skip
 
     def __init__(
@@ -216,6 +216,24 @@ class NamedCache:
         """
         self._is_flushing = False
         self._size_bytes = 0
+        self._suffix_bytes = 0
+        self._keys_of: dict[bytes, dict[bytes, None]] | None = None
+        """Maps each record key to the cache keys of its windows or sessions; None until `index_by_record_key`."""
+
+    def index_by_record_key(self, suffix_bytes: int) -> None:
+        """Makes `items_of` fast. `suffix_bytes`: the number of bytes of a cache key after the record key."""
+        if self._keys_of is None:
+            self._suffix_bytes, self._keys_of = suffix_bytes, {}
+            for key in self._entries:
+                self._keys_of.setdefault(key[:-suffix_bytes], {})[key] = None
+
+    def items_of(self, record_key: bytes, suffix_bytes: int) -> list[tuple[bytes, bytes | None]]:
+        """Returns the cache keys and values of a record key. Any thread may call this method."""
+        if self._keys_of is not None:
+            return self._values_of(list(self._keys_of.get(record_key, ())))
+        length = len(record_key) + suffix_bytes
+        keys = [key for key in list(self._entries) if len(key) == length and key.startswith(record_key)]
+        return self._values_of(keys)
 
     def set_flush_listener(self, listener: FlushListener, *, sends_old_values: bool) -> None:
         """Sets the function that each flush calls for each flushed change, before it writes the change to the store."""
@@ -316,6 +334,8 @@ class NamedCache:
             size -= previous[_SIZE]
             if key in dirty:
                 del dirty[key]  # `dirty[key] = context` will add the key at the end of `dirty`
+        elif self._keys_of is not None:
+            self._keys_of.setdefault(key[: -self._suffix_bytes], {})[key] = None
         self._last_used = key
         dirty[key] = context
         # The limit may be exceeded even if this put does not make the cache larger. For example, another cache forwards
@@ -369,6 +389,8 @@ class NamedCache:
         self._size_bytes = 0
         self._dirty.clear()
         self._entries.clear()
+        if self._keys_of is not None:
+            self._keys_of.clear()
 
     def _flush(self, keys: list[bytes]) -> None:
         self._is_flushing = True
@@ -411,6 +433,11 @@ class NamedCache:
         size = self._entries.pop(key)[_SIZE]
         self._size_bytes -= size
         self._thread.size_bytes -= size
+        if self._keys_of is not None:
+            keys = self._keys_of[key[: -self._suffix_bytes]]
+            del keys[key]
+            if not keys:
+                del self._keys_of[key[: -self._suffix_bytes]]
 
 
 def extra_bytes(headers: Headers, raw: RawRecord | None) -> int:

@@ -2,7 +2,7 @@
 Source: `MeteredWindowStore`.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 from assignor.types import JAVA_LONG_MAX
@@ -124,6 +124,15 @@ class SerdesTimestampedWindowStore(SerdesWindowStore[K, ValueAndTimestamp[V]]):
             write,
             self.window_of,
         )
+
+    def stored_windows(self) -> Callable[[K, int, int], Iterator[tuple[int, bytes]]]:
+        """Returns a function (key, lowest start, highest start) for operators of the DSL. It returns the starts and the
+        stored bytes of a key's windows, sorted by time. `entry_access` describes who may call the function.
+        """
+        inner, serialize_key = self.inner, self._serialize_key
+        if isinstance(inner, CachingWindowStore) and inner.cache is not None:
+            inner.cache.index_by_record_key(SUFFIX_BYTES)
+        return lambda key, from_ms, to_ms: inner.fetch_range(serialize_key(key), from_ms, to_ms)
 
     def restore(self, batch: RecordBatch) -> None:
         self.inner.restore(replace(batch, values=ValuesWithTimestamps(batch.values, batch.timestamps_ms)))

@@ -6,7 +6,9 @@ disk, the 8 bytes before the window key contain the number of the window's segme
 
 Each store has its own observed stream time: the highest start of all windows that were put or restored after the store
 was opened. As in Kafka, observed stream time is -1 when the store is opened. A window expires when its start is not
-greater than `observed stream time - retention`. An expired window cannot be read.
+greater than `observed stream time - retention`. An expired window cannot be read. As in Kafka, the bound is one
+millisecond lower in a window store on disk with the order of time. Without this millisecond, a window that closes when
+it expires would never be forwarded.
 
 Windows are deleted in whole segments, because deleting single windows is slow. The number of a window's segment is
 `start // interval`. The interval is `retention / 2`, but at least one minute. The store deletes all segments below
@@ -134,8 +136,12 @@ class WindowRetention:
     time it is opened. Only the task's thread changes the object.
     """
 
-    def __init__(self, retention_ms: int) -> None:
+    def __init__(self, retention_ms: int, *, reads_expiring: bool = False) -> None:
+        """`reads_expiring`: True if a window can still be read when its start is equal to observed stream time minus
+        retention.
+        """
         self.retention_ms = retention_ms
+        self.reads_expiring = reads_expiring
         self.segment_interval_ms = segment_interval_ms(retention_ms)
         self.observed_ms = NO_STREAM_TIME_MS
         self.first_live_segment = 0
@@ -150,7 +156,7 @@ class WindowRetention:
         if start_ms <= self.observed_ms:
             return False
         self.observed_ms = start_ms
-        self.earliest_readable_ms = max(0, start_ms - self.retention_ms + 1)
+        self.earliest_readable_ms = max(0, start_ms - self.retention_ms + (0 if self.reads_expiring else 1))
         if start_ms < self.next_expiry_ms:
             return False
         self.first_live_segment = (start_ms - self.retention_ms) // self.segment_interval_ms

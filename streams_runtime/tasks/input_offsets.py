@@ -20,7 +20,8 @@ The metadata of a committed offset contains the partition time. The next owner o
 metadata is in Kafka's version 2, in base64: a byte with the value 2, the time in eight bytes, and processor metadata.
 The processor metadata begins with the number of entries in four bytes. Each entry has the length of its name in four
 bytes, the name, and a number in eight bytes. In the processor metadata, the task stores the first changelog offset that
-each window store still needs. Version 1 of the metadata, which has only the time, can be read as well. If the metadata
+each window store still needs. As in Kafka, an operator that forwards closed windows stores its last close time there,
+under the name of its store. Version 1 of the metadata, which has only the time, can be read as well. If the metadata
 has any other format, the partition time is unknown.
 
 Source: `StreamTask.resetOffsetsIfNeededAndInitializeMetadata`, `findOffsetAndMetadata`, `purgeableOffsets`,
@@ -66,7 +67,8 @@ class InputOffsets:
     """The input offsets of one active task.
 
     `committed_offsets`: the newest committed offset of each partition that this task knows. `changelogs_needed_from`:
-    for each window store, the first changelog offset that the task's earlier owner still needed.
+    for each window store, the first changelog offset that the task's earlier owner still needed. `processor_metadata`:
+    the numbers that operators keep in the metadata of the committed offsets.
 
     `commit_needed`: True if the task has done work since the last commit. `commit_requested`: True if a commit should
     not wait for the commit interval. A processor can request a commit. A commit is also requested if
@@ -93,6 +95,7 @@ class InputOffsets:
         self.prepared: CommittedOffsets = {}
         self.committed_offsets: dict[TopicPartition, int] = {}
         self.changelogs_needed_from: dict[str, int] = {}
+        self.processor_metadata: dict[str, int] = {}
         # the newest committed offset of each partition that this task knows
         self._known_to_group: dict[TopicPartition, int] = {}
         # The value is None while the task reads its input. After the task's buffer was cleared, the value is the last
@@ -121,12 +124,14 @@ class InputOffsets:
         self._report_deleted_unread(fresh)
         self.committed_offsets.update((partition, one.offset) for partition, one in committed.items())
         self._remembered = None
-        self.changelogs_needed_from = {}
+        self.changelogs_needed_from, self.processor_metadata = {}, {}
         partition_times_ms: dict[TopicPartition, int] = {}
         for partition, one in committed.items():
             partition_times_ms[partition], needed_from = decode_metadata(one.metadata)
             for store, offset in needed_from.items():
                 self.changelogs_needed_from[store] = max(offset, self.changelogs_needed_from.get(store, 0))
+            for name, number in decode_processor_metadata(one.metadata).items():
+                self.processor_metadata[name] = max(number, self.processor_metadata.get(name, number))
         return partition_times_ms
 
     def reset(self, out_of_range: Mapping[TopicPartition, int]) -> None:
@@ -187,8 +192,9 @@ class InputOffsets:
         self.commit_pending = self._producer.exactly_once
         uncommitted, windows = self._uncommitted(positions), self._state.window_changelogs
         needed_from = windows.needed_from() if uncommitted and windows.needed else {}
+        numbers = self.processor_metadata
         self.prepared = {
-            partition: OffsetAndMetadata(offset, encode_partition_time(partition_time_ms, needed_from))
+            partition: OffsetAndMetadata(offset, encode_partition_time(partition_time_ms, needed_from, numbers))
             for partition, (offset, partition_time_ms) in uncommitted.items()
         }
 
@@ -275,14 +281,20 @@ class InputOffsets:
         return positions
 
 
-def encode_partition_time(partition_time_ms: int, needed_from: Mapping[str, int] | None = None) -> str:
+def encode_partition_time(
+    partition_time_ms: int,
+    needed_from: Mapping[str, int] | None = None,
+    processor_metadata: Mapping[str, int] | None = None,
+) -> str:
     """Returns the metadata of a committed offset. `needed_from`: for each window store, the first changelog offset that
-    is still needed. Leaves out stores if the metadata would be too large.
+    is still needed. `processor_metadata`: the numbers of operators. Leaves out entries if the metadata would be too
+    large.
     """
     entries: list[bytes] = []
-    for store, offset in (needed_from or {}).items():
-        name = f"{_NEEDED_FROM}{store}".encode()
-        entry = _INT.pack(len(name)) + name + _LONG.pack(offset)
+    prefixed = {f"{_NEEDED_FROM}{store}": offset for store, offset in (needed_from or {}).items()}
+    for text, number in {**(processor_metadata or {}), **prefixed}.items():
+        name = text.encode()
+        entry = _INT.pack(len(name)) + name + _LONG.pack(number)
         if sum(map(len, entries)) + len(entry) <= _MAX_METADATA_BYTES:
             entries.append(entry)
     processors = _INT.pack(len(entries)) + b"".join(entries) if entries else b""
@@ -293,17 +305,34 @@ def decode_metadata(metadata: str) -> tuple[int, dict[str, int]]:
     """Returns the partition time in milliseconds since the epoch, and the first needed changelog offset of each window
     store. For metadata that cannot be read, returns UNKNOWN_TIME and an empty mapping.
     """
+    data = _decoded(metadata)
+    if data is None:
+        return UNKNOWN_TIME, {}
+    partition_time_ms = max(int(_HEADER.unpack_from(data)[1]), UNKNOWN_TIME)
+    entries = _entries(data).items()
+    needed_from = {name.removeprefix(_NEEDED_FROM): offset for name, offset in entries if name.startswith(_NEEDED_FROM)}
+    return partition_time_ms, needed_from
+
+
+def decode_processor_metadata(metadata: str) -> dict[str, int]:
+    """Returns the numbers of operators. For metadata that cannot be read, returns an empty mapping."""
+    data = _decoded(metadata)
+    entries = {} if data is None else _entries(data)
+    return {name: number for name, number in entries.items() if not name.startswith(_NEEDED_FROM)}
+
+
+def _decoded(metadata: str) -> bytes | None:
     try:
         data = base64.b64decode(metadata, validate=True)
     except (binascii.Error, ValueError):
-        return UNKNOWN_TIME, {}
-    if len(data) < _HEADER.size or data[0] not in _READABLE:
-        return UNKNOWN_TIME, {}
-    partition_time_ms = max(int(_HEADER.unpack_from(data)[1]), UNKNOWN_TIME)
-    return partition_time_ms, _needed_from(data) if data[0] == _VERSION and len(data) > _HEADER.size else {}
+        return None
+    return data if len(data) >= _HEADER.size and data[0] in _READABLE else None
 
 
-def _needed_from(data: bytes) -> dict[str, int]:
+def _entries(data: bytes) -> dict[str, int]:
+    """Returns the entries of the processor metadata."""
+    if data[0] != _VERSION or len(data) == _HEADER.size:
+        return {}
     found: dict[str, int] = {}
     at = _HEADER.size + _INT.size
     try:
@@ -313,9 +342,7 @@ def _needed_from(data: bytes) -> dict[str, int]:
             name, at = data[start:end].decode(), end + _LONG.size
             if end < start:  # the name has a negative length
                 return {}
-            number = int(_LONG.unpack_from(data, end)[0])
-            if name.startswith(_NEEDED_FROM):
-                found[name.removeprefix(_NEEDED_FROM)] = number
+            found[name] = int(_LONG.unpack_from(data, end)[0])
     except (struct.error, UnicodeDecodeError):
         return {}
     return found

@@ -337,6 +337,10 @@ class ProcessorRuntime:
         return () if self.queue is None else self.queue.polled_headers()
 
     @property
+    def processor_metadata(self) -> dict[str, int]:
+        return self._offsets.processor_metadata
+
+    @property
     def position(self) -> RunPosition | None:
         if self.queue is None or self._flush_context is not None:
             return None

@@ -3,12 +3,12 @@
 from functools import partial
 from typing import Any
 
-from streams_runtime import CogroupedKStream, KGroupedStream, TimeWindows
-from streams_runtime.dsl import TimeWindowedCogroupedKStream
-from tests.dsl_vectors.cases import NotKnown
+from streams_runtime import CogroupedKStream, KGroupedStream
+from streams_runtime.dsl import SessionWindowedCogroupedKStream, TimeWindowedCogroupedKStream
 from tests.dsl_vectors.dsl_operators import DslMaker, on
-from tests.dsl_vectors.functions import AGGREGATORS
+from tests.dsl_vectors.functions import AGGREGATORS, MERGERS
 from tests.dsl_vectors.operators import Operator
+from tests.dsl_vectors.window_operators import windows_of
 
 
 @on(KGroupedStream, "cogroup")
@@ -22,18 +22,19 @@ def cogroup(_maker: DslMaker, operator: Operator, first: KGroupedStream[Any, Any
 
 @on(CogroupedKStream, "windowedBy")
 def window_cogrouped(_maker: DslMaker, operator: Operator, cogrouped: CogroupedKStream[Any, Any]) -> Any:
-    windows = operator["windows"]
-    if windows["type"] != "time":
-        raise NotKnown(f"{windows['type']} windows of a cogrouped stream")
-    return cogrouped.windowed_by(TimeWindows(windows["size_ms"], windows.get("advance_ms"), windows.get("grace_ms", 0)))
+    return cogrouped.windowed_by(windows_of(operator["windows"]))
 
 
 @on(CogroupedKStream, "aggregate")
 @on(TimeWindowedCogroupedKStream, "aggregate")
+@on(SessionWindowedCogroupedKStream, "aggregate")
 def aggregate_cogrouped(maker: DslMaker, operator: Operator, cogrouped: Any) -> Any:
-    option = maker.materialized(operator, uses_default_type=False)
+    option = maker.materialized(operator)
     initial = operator.get("initializer")
-    aggregated = cogrouped.aggregate(partial(_same, initial), **option.serdes, store=option.store, name=operator.name)
+    mergers = [MERGERS.get(operator["merger"])] if isinstance(cogrouped, SessionWindowedCogroupedKStream) else []
+    aggregated = cogrouped.aggregate(
+        partial(_same, initial), *mergers, **option.serdes, store=option.store, name=operator.name
+    )
     for node in aggregated._stage.node.parents:  # the aggregators; the node of the table only merges them
         maker.initial_values[node.name] = initial
     return aggregated

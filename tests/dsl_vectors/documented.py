@@ -61,7 +61,10 @@ def _processor_kinds(case: Case) -> set[str]:
 
 
 def _has_stream_aggregate(case: Case, _first: Run) -> bool:
-    return any(operator["op"] in ("count", "cogroup") or "aggregator" in operator for operator in case.operators)
+    return any(
+        operator["op"] in ("count", "cogroup") or not {"aggregator", "reducer"}.isdisjoint(operator)
+        for operator in case.operators
+    )
 
 
 # punctuators have metadata in Kafka, without a topic

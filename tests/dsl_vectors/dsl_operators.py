@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, TypeVar
 
-from streams_runtime import KGroupedStream, KGroupedTable, KStream, KTable, StreamsBuilder, TimeWindows, Topology
+from streams_runtime import KGroupedStream, KGroupedTable, KStream, KTable, StreamsBuilder, Topology
 from streams_runtime.dsl import TimeWindowedKStream
 from tests.dsl_vectors.cases import Case, NotKnown
 from tests.dsl_vectors.functions import AGGREGATORS, FLAT_PAIRS, FLAT_VALUES, KEYS, PREDICATES, pair_function
@@ -54,16 +54,14 @@ class DslMaker:
             raise NotKnown(f"{operator.kind} of {_NOUNS.get(type(receiver), type(receiver).__name__)}")
         return method(self, operator, receiver, *others)
 
-    def materialized(self, operator: Operator, *, uses_default_type: bool = True) -> MaterializedOption:
-        """`uses_default_type`: False if Kafka ignores `default.dsl.store` for the operator."""
-        in_memory = uses_default_type and self.case.configs.get("default.dsl.store") == "in_memory"
-        option = materialized(operator, in_memory_by_default=in_memory)
+    def materialized(self, operator: Operator) -> MaterializedOption:
+        option = materialized(operator)
         if option.store.name is not None:
             self.store_names.append(option.store.name)
         return option
 
 
-def _same(value: Any) -> Any:
+def same(value: Any) -> Any:
     return value
 
 
@@ -233,7 +231,9 @@ def count(maker: DslMaker, operator: Operator, grouped: Grouped) -> Any:
 @on(TimeWindowedKStream, "reduce")
 def reduce(maker: DslMaker, operator: Operator, grouped: Grouped) -> Any:
     store = maker.materialized(operator).store
-    return grouped.reduce(operator.reducer("reducer"), store=store, name=operator.name)
+    reduced = grouped.reduce(operator.reducer("reducer"), store=store, name=operator.name)
+    maker.initial_values[reduced.name] = None
+    return reduced
 
 
 @on(KGroupedStream, "aggregate")
@@ -242,7 +242,7 @@ def aggregate(maker: DslMaker, operator: Operator, grouped: Grouped) -> Any:
     option = maker.materialized(operator)
     initial = operator.get("initializer")
     aggregated = grouped.aggregate(
-        partial(_same, initial),
+        partial(same, initial),
         AGGREGATORS.get(operator["aggregator"]),
         value_serde=option.value_serde,  # type: ignore[arg-type]  # None: the default serde
         store=option.store,
@@ -250,16 +250,6 @@ def aggregate(maker: DslMaker, operator: Operator, grouped: Grouped) -> Any:
     )
     maker.initial_values[aggregated.name] = initial
     return aggregated
-
-
-@on(KGroupedStream, "windowedBy")
-def windowed_by(_maker: DslMaker, operator: Operator, grouped: KGroupedStream[Any, Any]) -> Any:
-    windows = operator["windows"]
-    if windows["type"] != "time":
-        raise NotKnown(f"{windows['type']} windows")
-    if operator.get("emitStrategy") == "onWindowClose":
-        raise NotKnown("EmitStrategy.onWindowClose")
-    return grouped.windowed_by(TimeWindows(windows["size_ms"], windows.get("advance_ms"), windows.get("grace_ms", 0)))
 
 
 # of a table
@@ -320,7 +310,7 @@ def reduce_table(maker: DslMaker, operator: Operator, grouped: KGroupedTable[Any
 def aggregate_table(maker: DslMaker, operator: Operator, grouped: KGroupedTable[Any, Any]) -> Any:
     option = maker.materialized(operator)
     return grouped.aggregate(
-        partial(_same, operator.get("initializer")),
+        partial(same, operator.get("initializer")),
         AGGREGATORS.get(operator["adder"]),
         AGGREGATORS.get(operator["subtractor"]),
         value_serde=option.value_serde,  # type: ignore[arg-type]  # None: the default serde

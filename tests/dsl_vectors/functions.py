@@ -259,6 +259,20 @@ def both_unless_hash(modulus: int, rest: int, key: Any, left: Any, right: Any) -
     return None if hash_of(both) % modulus == rest else both
 
 
+# mergers of key and two aggregates
+
+MERGERS = Registry(
+    "merger",
+    {
+        "joinText": lambda _key, one, other: (
+            other if one is None else one if other is None else f"{text(one)}&{text(other)}"
+        ),
+        "sum": lambda _key, one, other: as_long(num(one) + num(other)),
+        "null": lambda _key, _one, _other: None,
+    },
+)
+
+
 # timestamps of value, record's timestamp and partition time
 
 TIMESTAMPS = Registry(

@@ -6,10 +6,14 @@ Here the old value is None. These aggregates read the initial value as if it wer
 """
 
 from collections.abc import Mapping
+from copy import copy
+from dataclasses import replace
 from typing import Any, cast
 
 from assignor.topology.definition import ProcessorNode
-from streams_runtime import Topology
+from streams_runtime import Headers, Topology
+from streams_runtime.dsl.session_aggregate import KStreamSessionWindowAggregate
+from streams_runtime.dsl.sliding_aggregate import KStreamSlidingWindowAggregate
 from streams_runtime.processors.context import NodeContext, Operator, Receiver
 from streams_runtime.state_stores.value_and_timestamp import EntryAccess
 
@@ -24,6 +28,31 @@ class _WithInitialValue(Operator):
 
     def connect(self, child: Receiver, task: NodeContext) -> Receiver:
         return self._aggregate.connect(child, cast("NodeContext", _Task(task, self._initial)))
+
+
+class _WithOldValuesOfNewWindows(Operator):
+    """A sliding window that is new gets the old value from which its aggregate begins: the last argument of the
+    aggregator. The right window of a record, which is copied, has none.
+    """
+
+    def __init__(self, aggregate: KStreamSlidingWindowAggregate) -> None:
+        self._aggregate = aggregate
+
+    def connect(self, child: Receiver, task: NodeContext) -> Receiver:
+        begins_from: list[Any] = []
+        aggregate, aggregation = copy(self._aggregate), self._aggregate.aggregation
+
+        def aggregator(key: Any, value: Any, so_far: Any) -> Any:
+            begins_from.append(so_far)
+            return aggregation.aggregator(key, value, so_far)
+
+        def with_old_value(key: Any, change: Any, timestamp_ms: int, headers: Headers) -> None:
+            new, old = change
+            first = begins_from.pop() if begins_from else None
+            child(key, (new, first if old is None and aggregate.sends_old_values else old), timestamp_ms, headers)
+
+        aggregate.aggregation = replace(aggregation, aggregator=aggregator)
+        return aggregate.connect(with_old_value, task)
 
 
 class _Task:
@@ -74,12 +103,15 @@ def give_initial_values(topology: Topology, aggregates: Mapping[str, Any], *, ca
         assert isinstance(node, ProcessorNode)
         (store,) = node.stores
         builder: Any = definition.stores[store].supplier
-        if initial is not None and not (caches and builder.caching):
+        if not (caches and builder.caching) and not isinstance(node.supplier, KStreamSessionWindowAggregate):
             initial_values[id(node.supplier)] = initial
 
     def changed(supplier: object) -> object:
         if id(supplier) not in initial_values:
             return supplier
-        return _WithInitialValue(cast("Operator", supplier), initial_values[id(supplier)])
+        if isinstance(supplier, KStreamSlidingWindowAggregate):
+            return _WithOldValuesOfNewWindows(supplier)
+        initial = initial_values[id(supplier)]
+        return supplier if initial is None else _WithInitialValue(cast("Operator", supplier), initial)
 
     topology.builder = topology.builder.with_suppliers(changed)

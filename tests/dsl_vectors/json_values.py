@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from streams_runtime import BYTES, LONG, STRING, Serde, TimeWindowedSerde, Windowed
+from streams_runtime import BYTES, LONG, STRING, Serde, SessionWindowedSerde, TimeWindowedSerde, Windowed
 from tests.dsl_vectors.cases import NotKnown
 
 MAX_LONG = (1 << 63) - 1
@@ -19,6 +19,8 @@ def serde_named(name: str) -> Serde[Any]:
             return BYTES
         case ["timeWindowed", inner, size_ms]:
             return TimeWindowedSerde(serde_named(inner), int(size_ms))
+        case ["sessionWindowed", inner]:
+            return SessionWindowedSerde(serde_named(inner))
     raise NotKnown(f"serde {name.split(':')[0]}")
 
 

@@ -12,6 +12,7 @@ from streams_runtime import (
     fail_on_invalid_timestamp,
     key_value_store,
     log_and_skip_on_invalid_timestamp,
+    session_store,
     timestamped_key_value_store,
     use_partition_time_on_invalid_timestamp,
     versioned_key_value_store,
@@ -138,6 +139,8 @@ class Operator(Options):
                 more["persistent"] = True  # Kafka has no versioned store in memory, and the oracle ignores the option
                 more["history_retention_ms"] = self["historyRetention_ms"]
                 return versioned_key_value_store(self["store"], keys, values, **more)
+            case "session":
+                return session_store(self["store"], keys, values, retention_ms=self["retention_ms"], **more)
         raise NotKnown(f"store of type {self['storeType']}")
 
 
@@ -180,13 +183,13 @@ class MaterializedOption:
         return self.store if self.given else None
 
 
-def materialized(operator: Operator, *, in_memory_by_default: bool) -> MaterializedOption:
+def materialized(operator: Operator) -> MaterializedOption:
     """Raises NotKnown."""
     written = operator.get("materialized")
     if written is None:
-        return MaterializedOption(False, Materialized(persistent=not in_memory_by_default), None, None)
+        return MaterializedOption(False, Materialized(), None, None)
     options = Options(f"Materialized of {operator.kind}", written)
-    more: dict[str, Any] = {"persistent": not in_memory_by_default}
+    more: dict[str, Any] = {}
     if "historyRetention_ms" in options:
         more = {"history_retention_ms": options["historyRetention_ms"]}
     if "storeType" in options:

@@ -12,6 +12,7 @@ from streams_runtime import (
     PunctuationType,
     Record,
     ValueAndTimestamp,
+    Windowed,
 )
 from tests.dsl_vectors.cases import Case
 from tests.dsl_vectors.functions import KEYS, VALUES, fail_on, hash_of, num, text
@@ -334,3 +335,51 @@ def run_versioned_script(processor: CaseProcessor, record: AnyRecord) -> None:
             return
     shown = None if found is None else f"{text(found.value)}@{found.timestamp_ms}-{found.valid_to_ms or ''}"
     processor.answer(record, key, shown)
+
+
+@PROCESSORS.named("sessionScript")
+def run_session_script(gap_ms: int, processor: CaseProcessor, record: AnyRecord) -> None:
+    """A value extends or merges sessions; None removes them. `?name` is a call of the store."""
+    key, value, time_ms, _headers = record
+    if key is None:
+        return
+    store = processor.store
+    if value is not None and value.startswith("?"):
+        SESSION_QUERIES[value[1:]](processor, record, max(0, time_ms - gap_ms), time_ms + gap_ms)
+        return
+    found = list(store.find_sessions(key, max(0, time_ms - gap_ms), time_ms + gap_ms))
+    for session, _ in found:
+        store.remove(session)
+    if value is None:
+        return
+    start_ms = min([time_ms, *(session.start_ms for session, _ in found)])
+    end_ms = max([time_ms, *(session.end_ms for session, _ in found)])
+    before = "&".join(text(each) for _, each in found)
+    merged = f"{before}+{value}" if found else value
+    store.put(Windowed(key, start_ms, end_ms), merged)
+    processor.answer(record, key, f"{start_ms}-{end_ms}={merged}")
+
+
+# queries of sessionScript: the earliest end and the latest start after the record
+
+SESSION_QUERIES: dict[str, Callable[..., None]] = {
+    "fetch": lambda processor, record, _end, _start: processor.answer_all(record, processor.store.fetch(record.key)),
+    "backwardFetch": lambda processor, record, _end, _start: processor.answer_all(
+        record, processor.store.fetch(record.key, reverse=True)
+    ),
+    "find": lambda processor, record, end, start: processor.answer_all(
+        record, processor.store.find_sessions(record.key, end, start)
+    ),
+    "backwardFind": lambda processor, record, end, start: processor.answer_all(
+        record, processor.store.find_sessions(record.key, end, start, reverse=True)
+    ),
+    "findAll": lambda processor, record, end, _start: processor.answer_all(
+        record, processor.store.find_sessions_by_end(end, record.timestamp_ms)
+    ),
+    "fetchRange": lambda processor, record, _end, _start: processor.answer_all(
+        record, processor.store.fetch_keys("a", "c")
+    ),
+    "one": lambda processor, record, _end, _start: processor.answer(
+        record, record.key, processor.store.fetch_session(record.key, record.timestamp_ms, record.timestamp_ms)
+    ),
+}

@@ -8,6 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
+import tests.dsl_vectors.window_operators  # noqa: F401  # registers its operators
 from assignor.topology.definition import SinkNode, SourceNode
 from streams_runtime import (
     BYTES,
@@ -187,7 +188,7 @@ def _settings(case: Case) -> _Settings:
             case "processing.guarantee" | "topology.optimization":
                 settings.configs[name] = value
             case "default.dsl.store":
-                pass  # `DslMaker.materialized` reads it
+                pass  # Kafka reads it only from the `TopologyConfig` of a `StreamsBuilder`, and these have none
             case "processing.exception.handler":
                 settings.processing = _handler(value, dead_letter_topic)
             case "deserialization.exception.handler":
@@ -343,6 +344,10 @@ def _dumped(store: Any, case: Case) -> dict[str, Any] | None:
         kind = "window"
         windows = store.fetch_all(0, MAX_LONG)
         rows = [[to_json(window.key), window.start_ms, *_stored(value)] for window, value in windows]
+    elif hasattr(store, "find_sessions"):
+        kind = "session"
+        sessions = store.fetch_keys(None, None)
+        rows = [[to_json(key), start_ms, end_ms, to_json(value)] for (key, start_ms, end_ms), value in sessions]
     else:
         kind = "keyValue"
         rows = [[to_json(key), *_stored(value)] for key, value in store.all()]

@@ -38,7 +38,7 @@ def test_should_start_at_multiples_of_the_advance_and_hold_the_timestamp(size: i
 def test_should_know_which_timestamps_have_the_same_windows(size: int, advance: int, time: int) -> None:
     windows = TimeWindows(size, min(size, advance))
     starts = windows.starts_for(time)
-    first, end = windows.timestamp_range_of(starts)
+    first, end = windows.timestamp_range_of(time)
     same = [each for each in range(time + 2 * size) if windows.starts_for(each) == starts]
     assert list(range(first, end)) == same
 

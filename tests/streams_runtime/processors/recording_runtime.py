@@ -59,6 +59,7 @@ class RecordingRuntime:
     current_system_time_ms: int = 12
     losses: TaskLosses = field(default_factory=lambda: uncounted(TASK))
     position: RunPosition | None = None
+    processor_metadata: dict[str, int] = field(default_factory=dict)
 
     def sink(
         self,
@@ -72,18 +73,6 @@ class RecordingRuntime:
             self.sent.append(Sent(topic, key, value, timestamp_ms, headers))
 
         return send
-
-    def record_context(self) -> ContextTuple:
-        raise AssertionError("no node has a buffer")
-
-    def begin_flush(self) -> None:
-        raise AssertionError("no node has a buffer")
-
-    def set_context(self, context: ContextTuple) -> None:
-        raise AssertionError("no node has a buffer")
-
-    def end_flush(self, previous: object) -> None:
-        raise AssertionError("no node has a buffer")
 
     def move_to(self, position: RunPosition, *, in_batch: bool) -> None:
         raise AssertionError("no node collects records that are no part of a run")

@@ -127,7 +127,7 @@ def test_should_go_on_with_a_move_that_a_crash_interrupted(
     content = filled(tmp_path, 60 * MINUTE_MS, NOW_MS)
     if not knows_format:
         forget_format(tmp_path)
-    monkeypatch.setattr("streams_runtime.state_stores.rocksdb_window._MOVE_BATCH_SIZE", 2)
+    monkeypatch.setattr("streams_runtime.state_stores.rocksdb_segments._MOVE_BATCH_SIZE", 2)
     writes: list[int] = []
     write = RocksDBStore.write
 

@@ -1,0 +1,60 @@
+"""The byte format of session keys in a store and in its changelog.
+
+A session key consists of the bytes of the key, the end of the session (8 bytes) and its start (8 bytes). The numbers
+are big-endian, so the sessions of a key are sorted by their ends. On disk, the 8 bytes before the session key contain
+the number of the segment of the session's end. `window_keys` describes segments and retention: a session has the time
+of its end. Source: `SessionKeySchema`.
+"""
+
+import struct
+from collections.abc import Sequence
+
+SESSION_SUFFIX_BYTES = 16
+
+END = slice(-16, -8)
+"""The slice of a session key that contains the session's end."""
+
+WINDOW = slice(-16, None)
+"""The slice of a session key that contains the session's end and its start."""
+
+_SUFFIX = struct.Struct(">qq")
+
+
+def session_key(key: bytes, start_ms: int, end_ms: int) -> bytes:
+    # if `key` is a bytearray, `+` would also return a bytearray, but `join` returns bytes
+    return b"".join((key, _SUFFIX.pack(end_ms, start_ms)))
+
+
+def session_bounds(session_key: bytes) -> tuple[bytes, int, int]:
+    """Returns the bytes of the key, the start and the end."""
+    end_ms, start_ms = _SUFFIX.unpack_from(session_key, len(session_key) - SESSION_SUFFIX_BYTES)
+    return session_key[:-SESSION_SUFFIX_BYTES], start_ms, end_ms
+
+
+def end_of(session_key: bytes) -> int:
+    return int.from_bytes(session_key[END], "big")
+
+
+def is_within(
+    session_key: bytes, from_key: bytes | None, to_key: bytes | None, earliest_end_ms: int, latest_start_ms: int
+) -> bool:
+    """Returns True if `SessionBytesStore.find_sessions` returns the session."""
+    key, start_ms, end_ms = session_bounds(session_key)
+    return (
+        end_ms >= earliest_end_ms
+        and start_ms <= latest_start_ms
+        and (from_key is None or key >= from_key)
+        and (to_key is None or key <= to_key)
+    )
+
+
+def is_session_key(key: bytes) -> bool:
+    """Returns True if a session store may have written this key."""
+    if len(key) < SESSION_SUFFIX_BYTES:
+        return False
+    _, start_ms, end_ms = session_bounds(key)
+    return 0 <= start_ms <= end_ms
+
+
+def are_session_keys(keys: Sequence[bytes], _ends: Sequence[bytes]) -> bool:
+    return all(map(is_session_key, keys))
