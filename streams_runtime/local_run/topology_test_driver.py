@@ -85,7 +85,7 @@ class _OrderedLog(InMemoryLog):
 
     def partitions_of(self, topic: str) -> int:
         """Makes a topic that does not exist. All topics of the topology exist, so only a sink that chooses the topic of
-        each record looks up such a topic.
+        each record needs such a topic.
         """
         if not super().partitions_of(topic):
             self.create_topics([NewTopic(topic, 1)])

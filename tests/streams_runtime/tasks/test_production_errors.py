@@ -39,7 +39,7 @@ def replaced(value: str) -> Any:
 
 
 @dataclass
-class Asked:
+class RecordingHandler:
     """A handler that keeps what it is called with."""
 
     response: HandlerResponse
@@ -79,12 +79,12 @@ def test_should_continue_without_a_record_that_cannot_be_written(value: str) -> 
 
 
 def test_should_show_the_handler_the_output_and_the_input() -> None:
-    asked = Asked(HandlerResponse.CONTINUE)
-    with running(asked) as driver:
+    handler = RecordingHandler(HandlerResponse.CONTINUE)
+    with running(handler) as driver:
         pipe(driver, "surrogate")
-    assert asked.failed is not None
-    assert asked.failed[1:5] == (("in", 0, 0), "sink", b"k", b"surrogate")
-    assert asked.failed.output == ("out", "k", LONE_SURROGATE, 7, (), False)
+    assert handler.failed is not None
+    assert handler.failed[1:5] == (("in", 0, 0), "sink", b"k", b"surrogate")
+    assert handler.failed.output == ("out", "k", LONE_SURROGATE, 7, (), False)
 
 
 def test_should_send_the_input_of_an_output_that_cannot_be_written_to_the_dead_letter_topic() -> None:
@@ -98,7 +98,7 @@ def test_should_send_the_input_of_an_output_that_cannot_be_written_to_the_dead_l
 @pytest.mark.parametrize("response", [HandlerResponse.FAIL, HandlerResponse.RETRY])
 def test_should_let_the_handler_of_processing_errors_decide_after_fail(response: HandlerResponse) -> None:
     """A record that no retry can mend is not tried again."""
-    with running(Asked(response), processing=log_and_continue) as driver:
+    with running(RecordingHandler(response), processing=log_and_continue) as driver:
         pipe(driver, "surrogate", "b")
         assert written(driver, "out") == [(b"k", b"b")]
         assert driver.dropped_records() == {"processing-error": 1}
