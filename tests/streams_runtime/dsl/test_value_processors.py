@@ -1,6 +1,7 @@
 """Processors of `process_values` and transformers of `transform_values`."""
 
 import pickle
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -21,6 +22,7 @@ from streams_runtime import (
     key_value_store,
 )
 from tests.streams_runtime.dsl.driven import driven
+from tests.streams_runtime.tasks.running_task import IN, RunningTask
 
 
 class Lengths(FixedKeyProcessor[str, str]):
@@ -165,3 +167,36 @@ def test_should_give_the_records_of_a_table_new_keys() -> None:
     with driven(builder) as run:
         run.pipe("in", ("a", "p", 1), ("a", "q", 2))
         assert run.read("out", LONG) == [("a.p", 1, 1), ("a.q", 1, 2)]
+
+
+class Unchanged(ValueTransformer[str, str, str]):
+    log: list[str]
+
+    def init(self, context: ProcessingContext) -> None:
+        self.log.append("init")
+
+    def transform(self, key: str, value: str | None) -> str | None:
+        return value
+
+    def close(self) -> None:
+        self.log.append("close")
+
+
+def test_should_make_a_new_transformer_each_time_the_task_begins_to_run(tmp_path: Path) -> None:
+    log: list[str] = []
+    builder = StreamsBuilder()
+    table = builder.table("in", STRING, STRING).transform_values(lambda: _logging(Unchanged(), log))
+    table.to_stream().to("out", value_serde=STRING)
+    one = RunningTask(tmp_path, builder.build()).start()
+    one.write(IN, "a")
+    one.run()
+    one.commit()
+    one.task.suspend()
+    assert log == ["init", "close"]
+    one.task.resume()
+    one.task.complete_restoration()
+    one.write(IN, "b")
+    one.run()
+    assert one.output() == ["a", "b"]
+    one.stop()
+    assert log == ["init", "close", "init", "close"]
