@@ -32,7 +32,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from assignor.errors import IllegalArgumentError, TopologyError
 from assignor.topology.internal_topics import CLEANUP_POLICY
-from assignor.types import JAVA_LONG_MAX
 from streams_runtime.common.losses import DropReason
 from streams_runtime.common.records import Headers
 from streams_runtime.dsl.graph_nodes import GraphNode, ProcessorGraphNode
@@ -149,23 +148,19 @@ class KStreamKStreamJoin(Operator):
         is_scanned = times.scan_from_ms != NOT_SCANNED_MS
         if is_scanned and times.scan_from_ms + after_ms + grace_ms >= times.stream_time_ms:
             return
-        current = context.current
+        current, deleted_ms = context.current, -1
         timestamp_ms, headers = current.timestamp_ms, current.headers
-        times.scan_from_ms = JAVA_LONG_MAX
-        open_sides: set[bool] = set()
-        for stored, values in unjoined.all():
-            key, times.scan_from_ms, is_left = stored
-            if len(open_sides) == 2:
-                return
-            window_after_ms = self.windows.after_ms if is_left else self.windows.before_ms
-            if times.scan_from_ms + window_after_ms + grace_ms >= times.stream_time_ms:
-                open_sides.add(is_left)
-                continue
+        closed_ms = times.stream_time_ms - grace_ms
+        closed = unjoined.entries_before(closed_ms - self.windows.before_ms, closed_ms - self.windows.after_ms)
+        for stored, values in closed:
+            key, deleted_ms, is_left = stored
+            times.scan_from_ms = deleted_ms
             for value, _ in values:
                 pair = (value, None) if is_left else (None, value)
-                hand_on(key, joiner(key, *pair), stored.timestamp_ms, headers)
+                hand_on(key, joiner(key, *pair), deleted_ms, headers)
             current.timestamp_ms, current.headers = timestamp_ms, headers
             unjoined.put(stored, None)
+        times.scan_from_ms = unjoined.scan_end_ms(deleted_ms)
 
 
 def joining_itself(store: str, windows: JoinWindows, joiner: Joiner, child: Receiver, context: NodeContext) -> Receiver:
