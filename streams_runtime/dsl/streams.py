@@ -970,6 +970,6 @@ def _check_table(other: object, windows: JoinWindows | None) -> None:
         )
     if not isinstance(other, KTable):
         raise TopologyError(
-            f"Invalid topology: a stream is joined with a KTable, not with a {type(other).__name__}; "
-            "make one with `to_table`, or read the topic with `StreamsBuilder.table`"
+            f"Invalid topology: a stream is joined with a KTable or a KStream, not with a {type(other).__name__}; "
+            "make a table with `to_table`, or read the topic with `StreamsBuilder.table`"
         )
