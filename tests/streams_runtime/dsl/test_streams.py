@@ -222,7 +222,7 @@ def test_should_refuse_what_is_no_function(operation: str, call: Callable[[Any],
         (lambda: _stream().merge(None), "KStream.merge takes a KStream, not a NoneType"),  # type: ignore[arg-type]
         (lambda: _table().join(_stream(), max), "KTable.join takes a KTable, not a KStream"),  # type: ignore[arg-type]
         (lambda: _table().left_join(None, max), "KTable.left_join takes a KTable, not a NoneType"),  # type: ignore[arg-type]
-        (lambda: _grouped().windowed_by(5), "KGroupedStream.windowed_by takes a TimeWindows, not a int"),
+        (lambda: _grouped().windowed_by(5), "KGroupedStream.windowed_by takes a TimeWindows or Unlim"),
     ],
 )
 def test_should_refuse_what_an_operation_cannot_work_with(call: Callable[[], object], message: str) -> None:
