@@ -3,6 +3,9 @@
 The close time is stream time minus the grace period. If a record advances the close time, the windows that the close
 time has passed are forwarded in the order of time, with the headers of that record. The last close time is part of the
 metadata of the committed offsets, so that the next owner of a task forwards no window again.
+As in Kafka, the store may have dropped a closed window before the window is forwarded, because a record that advances
+stream time first expires old windows. A longer retention (`Materialized.retention_ms`) prevents this loss: the default
+retention plus the longest time without a record.
 Source: `EmitStrategy.onWindowClose`; `AbstractKStreamTimeWindowAggregateProcessor.maybeForwardFinalResult`,
 `KStreamSessionWindowAggregate.maybeForwardFinalResult`; KIP-825.
 Differs from Kafka: Kafka looks for closed windows at most once a second of the wall clock, so that its results depend

@@ -33,7 +33,9 @@ class EmitStrategy(Enum):
     """When a windowed aggregation forwards the result of a window.
 
     ON_WINDOW_UPDATE: at each update of the window. ON_WINDOW_CLOSE: once, when stream time has closed the window. The
-    default is ON_WINDOW_UPDATE.
+    default is ON_WINDOW_UPDATE. As in Kafka, with ON_WINDOW_CLOSE a window is lost if its retention ends before the
+    next record of the partition. So give the store a `retention_ms` that is longer than the longest time without a
+    record.
     """
 
     ON_WINDOW_UPDATE = "on_window_update"

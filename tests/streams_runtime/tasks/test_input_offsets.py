@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streams_runtime.tasks.input_offsets import decode_metadata, encode_partition_time
+from streams_runtime.tasks.input_offsets import decode_metadata, decode_processor_metadata, encode_partition_time
 
 
 @given(st.integers(-1, 2**63 - 1))
@@ -63,6 +63,13 @@ def test_should_write_processor_metadata_in_kafkas_form() -> None:
 def test_should_read_back_from_where_changelogs_are_needed(needed_from: dict[str, int]) -> None:
     text = encode_partition_time(7, needed_from)
     assert decode_metadata(text) == (7, needed_from)
+
+
+@given(st.dictionaries(st.text(max_size=20), st.integers(-1, 2**63 - 1), max_size=20))
+def test_should_keep_the_numbers_of_operators_apart(numbers: dict[str, int]) -> None:
+    text = encode_partition_time(7, {"n": 300}, numbers)
+    assert decode_metadata(text) == (7, {"n": 300})
+    assert decode_processor_metadata(text) == numbers
 
 
 def test_should_leave_out_what_brokers_would_not_take() -> None:

@@ -5,11 +5,22 @@ from pathlib import Path
 import pytest
 
 from assignor import TopicPartition
-from streams_runtime import LONG, STRING, NewTopic, ProcessorContext, Topology, key_value_store
+from streams_runtime import (
+    LONG,
+    STRING,
+    EmitStrategy,
+    Materialized,
+    NewTopic,
+    ProcessorContext,
+    StreamsBuilder,
+    TimeWindows,
+    Topology,
+    key_value_store,
+)
 from streams_runtime.common.errors import TaskMigrated
 from streams_runtime.logs.base import OffsetAndMetadata
 from streams_runtime.tasks.checkpoint_file import OFFSET_UNKNOWN
-from streams_runtime.tasks.input_offsets import encode_partition_time
+from streams_runtime.tasks.input_offsets import decode_processor_metadata, encode_partition_time
 from tests.streams_runtime.tasks.running_task import (
     APPLICATION,
     COUNTS,
@@ -216,3 +227,28 @@ def test_should_have_no_checkpoint_while_it_runs_under_exactly_once(tmp_path: Pa
     assert one.checkpoint is None
     one.stop()
     assert one.checkpoint == {COUNTS: 1}
+
+
+@both_guarantees
+def test_should_forward_no_closed_window_again_after_a_restart(tmp_path: Path, configs: Configs) -> None:
+    builder = StreamsBuilder()
+    windowed = builder.stream("in", STRING, STRING).group_by_key().windowed_by(TimeWindows(10, grace_ms=100))
+    closed = windowed.emit_strategy(EmitStrategy.ON_WINDOW_CLOSE).reduce(
+        str.__add__, store=Materialized("s", changelog=None)
+    )
+    closed.to_stream().to("out")
+    one = RunningTask(tmp_path, builder.build(), configs).start()
+    one.write(IN, "a", first_ms=1)
+    one.write(IN, "b", first_ms=111)
+    one.run()
+    one.stop()
+    committed = one.committed()
+    assert committed is not None
+    assert decode_processor_metadata(committed.metadata) == {"s": 11}
+    two = RunningTask(tmp_path, one.topology, configs, after=one).start()
+    two.write(IN, "c", first_ms=112)
+    two.run()
+    two.write(IN, "d", first_ms=225)
+    two.run()
+    two.stop()
+    assert two.output() == ["a", "bc"]
