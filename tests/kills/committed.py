@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
 
 from assignor.types import TopicPartition
 from streams_runtime.logs.base import IsolationLevel, Log
-from tests.kills.counting import PLAIN
+from streams_runtime.serdes import LONG
+from streams_runtime.state_stores.window_keys import SUFFIX_BYTES
+from tests.kills.counting import PLAIN, STORES, WINDOWED
+from tests.kills.store_files import StoreOnDisk, StoreState
+from tests.waiting import wait_until
 
+WAITS_S = 60.0
 _POLL_MS, _POLL_RECORDS = 100, 50_000
 _TIMESTAMP_BYTES = 8
 
@@ -71,6 +77,42 @@ class CommittedRecords:
         if self._transaction_ends is None or count == 0:
             return True
         return self._offsets[changelog][count - 1] in self._transaction_ends[changelog]
+
+    def faults_of(self, store: StoreOnDisk, waits_s: float = WAITS_S) -> Iterator[str]:
+        """The ways in which the store is not a committed prefix of its changelog, also after a power loss."""
+        for when, state in ("", store.now), ("after a power loss, ", store.after_power_loss):
+            for fault in self._faults_of_state(store.changelog, state, waits_s):
+                yield when + fault
+
+    def _faults_of_state(self, changelog: TopicPartition, state: StoreState, waits_s: float) -> Iterator[str]:
+        if state.offset is None:
+            if state.content:
+                yield f"it has {len(state.content)} entries, but no offset"
+            return
+        offset = state.offset
+        wait_until(lambda: self.read()[changelog] > offset, f"{changelog} is committed up to {offset}", waits_s)
+        if not self.is_whole(changelog, offset):
+            yield f"it has offset {offset}, which is inside a transaction"
+        content = self.content(changelog, offset)
+        if content != state.content:
+            keys = {*content.items()} ^ {*state.content.items()}
+            yield f"it has offset {offset}, but its content differs by {len(keys)} entries, such as {min(keys)}"
+
+    def wrong_counts(self, expected: Mapping[bytes, int], *, exactly_once: bool) -> Iterator[str]:
+        """The counts in the changelogs that are not those of the records, as far as they were read. Under
+        at-least-once, a count may be too high.
+        """
+        for store in STORES:
+            counts: Counter[bytes] = Counter()
+            for changelog in self.changelogs:
+                if f"-{store}-" not in changelog.topic:
+                    continue
+                for key, value in self.content(changelog, max(self._offsets[changelog], default=None)).items():
+                    name = key[:-SUFFIX_BYTES] if store == WINDOWED else key
+                    counts[name] += LONG.deserialize(value if store == PLAIN else value[_TIMESTAMP_BYTES:])
+            for key, count in expected.items():
+                if counts[key] < count or (counts[key] > count and exactly_once):
+                    yield f"store {store}: {counts[key]} for {key!r}, not {count}"
 
     def _count_up_to(self, changelog: TopicPartition, offset: int | None) -> int:
         return 0 if offset is None else bisect_right(self._offsets[changelog], offset)

@@ -19,7 +19,7 @@ import shutil
 import signal
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -33,26 +33,20 @@ from streams_runtime.instance.application import group_body
 from streams_runtime.local_run.coordinator_process import CoordinatorProcess
 from streams_runtime.logs.opening import open_log
 from streams_runtime.membership.coordinator_client import CoordinatorClient
-from streams_runtime.serdes import LONG
-from streams_runtime.state_stores.window_keys import SUFFIX_BYTES
-from tests.kills.committed import CommittedRecords
+from tests.kills.committed import WAITS_S, CommittedRecords
 from tests.kills.counting import (
     EVENTS,
-    PLAIN,
     RESTORES,
     STORES,
-    WINDOWED,
     changelog,
     counting_stores,
     create_topics,
 )
-from tests.kills.store_files import StoreOnDisk, StoreState, stores_on_disk
+from tests.kills.store_files import StoreOnDisk, stores_on_disk
 from tests.waiting import wait_until
 
 PARTITIONS = 2
-WAITS_S = 60.0
 _KEYS, _FEED_INTERVAL_S, _FEED_RECORDS = 500, 0.01, 15
-_TIMESTAMP_BYTES = 8
 _LOST_DISK_CHANCE, _ALL_AT_ONCE_CHANCE = 0.1, 0.25
 
 EXACTLY_ONCE, AT_LEAST_ONCE = "exactly_once_v2", "at_least_once"
@@ -264,23 +258,7 @@ class KilledInstances:
         before = self._known.get(store.directory)
         if before is not None and before.now.offset is not None and before.identity != store.identity:
             yield f"it was wiped; it had offset {before.now.offset} before"
-        yield from self._faults_of_state(store.changelog, store.now)
-        for fault in self._faults_of_state(store.changelog, store.after_power_loss):
-            yield f"after a power loss, {fault}"
-
-    def _faults_of_state(self, wanted: TopicPartition, state: StoreState) -> Iterator[str]:
-        if state.offset is None:
-            if state.content:
-                yield f"it has {len(state.content)} entries, but no offset"
-            return
-        offset = state.offset
-        wait_until(lambda: self._committed.read()[wanted] > offset, f"{wanted} is committed up to {offset}", WAITS_S)
-        if not self._committed.is_whole(wanted, offset):
-            yield f"it has offset {offset}, which is inside a transaction"
-        content = self._committed.content(wanted, offset)
-        if content != state.content:
-            keys = {*content.items()} ^ {*state.content.items()}
-            yield f"it has offset {offset}, but its content differs by {len(keys)} entries, such as {min(keys)}"
+        yield from self._committed.faults_of(store)
 
     def _check_restores(self, instance: int, pid: int) -> None:
         """What the process had restored, when it is dead."""
@@ -312,25 +290,11 @@ class KilledInstances:
         self.results.lost_disks += 1
 
     def _compare_counts(self) -> None:
-        ends = self._committed.read()
-        for store in STORES:
-            counts = self._counts(store, ends)
-            self.results.logged += sum(
-                self._committed.count_beyond(self._changelog(store, number), None) for number in range(PARTITIONS)
-            )
-            for key, expected in self._expected.items():
-                count = counts[key]
-                if count < expected or (count > expected and self._settings.guarantee == EXACTLY_ONCE):
-                    self.results.faults.append(f"store {store}: {count} for {key!r}, not {expected}")
-
-    def _counts(self, store: str, ends: Mapping[TopicPartition, int]) -> Counter[bytes]:
-        counts: Counter[bytes] = Counter()
-        for number in range(PARTITIONS):
-            of_it = self._changelog(store, number)
-            for key, value in self._committed.content(of_it, ends[of_it]).items():
-                name = key[:-SUFFIX_BYTES] if store == WINDOWED else key
-                counts[name] += LONG.deserialize(value if store == PLAIN else value[_TIMESTAMP_BYTES:])
-        return counts
+        self._committed.read()
+        self.results.logged += sum(self._committed.count_beyond(each, None) for each in self._committed.changelogs)
+        self.results.faults += self._committed.wrong_counts(
+            self._expected, exactly_once=self._settings.guarantee == EXACTLY_ONCE
+        )
 
     def _changelog(self, store: str, number: int) -> TopicPartition:
         return changelog(self._settings.application_id, store, number)
