@@ -8,7 +8,7 @@ import argparse
 import json
 import os
 import signal
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import closing
 from functools import partial
 from pathlib import Path
@@ -63,14 +63,14 @@ class RestoreLines(SilentRestoreListener):
             file.write(json.dumps(line) + "\n")
 
 
-def counting_stores(configs: Mapping[str, object]) -> Application:
-    """The application with these configs, and those above."""
+def counting_stores(configs: Mapping[str, object], tally: Callable[[], Tally] = Tally) -> Application:
+    """The application with these configs, and those above. `tally`: makes the processor of the plain store."""
     given = dict(configs)
     topic, restores = str(given.pop(EVENTS)), str(given.pop(RESTORES))
     builder = StreamsBuilder()
     builder.add_state_store(key_value_store(PLAIN, BYTES, LONG))
     events = builder.stream(topic, BYTES, BYTES)
-    events.process(Tally, stores=[PLAIN])
+    events.process(tally, stores=[PLAIN])
     events.group_by_key().count(store=TIMESTAMPED)
     events.group_by_key().windowed_by(_WINDOWS).count(store=WINDOWED)
     return Application(builder.build(), given, restore_listener_factory=partial(RestoreLines, restores))

@@ -1,9 +1,10 @@
-"""The files of a store whose process is dead, read from a copy by RocksDB itself and not by the runtime."""
+"""The files of a store whose process is dead: read from a copy by RocksDB itself and not by the runtime, or damaged."""
 
 import random
 import shutil
 import struct
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from rocksdict import Options, Rdict
 from assignor.types import TopicPartition
 from streams_runtime.state_stores.window_keys import SEGMENT_BYTES
 from tests.kills.counting import STORES, WINDOWED, changelog
+from tests.waiting import wait_until
 
 _OFFSETS = "offsets"
 
@@ -40,13 +42,24 @@ class StoreOnDisk:
     after_power_loss: StoreState
 
 
-def stores_on_disk(state_dir: Path, application_id: str, scratch: Path, chance: random.Random) -> Iterator[StoreOnDisk]:
-    """The stores of all tasks below `state.dir`. A directory without a complete database has no store."""
+def stores_on_disk(
+    state_dir: Path,
+    application_id: str,
+    scratch: Path,
+    chance: random.Random,
+    is_wanted: Callable[[TopicPartition], bool] = lambda _: True,
+) -> Iterator[StoreOnDisk]:
+    """The stores of all tasks below `state.dir`. A directory without a complete database has no store. `is_wanted`: of
+    a store's changelog, whether the store is read.
+    """
     for directory in sorted(state_dir.glob(f"{application_id}/*_*/rocksdb/*")):
-        if directory.name not in STORES or not (directory / "CURRENT").exists():
+        is_complete = all((directory / name).exists() for name in ("CURRENT", "IDENTITY"))
+        if directory.name not in STORES or not is_complete:
             continue
         number = int(directory.parent.parent.name.partition("_")[2])
         of_it = changelog(application_id, directory.name, number)
+        if not is_wanted(of_it):
+            continue
         states = []
         for loses_power in (False, True):
             copy = scratch / "copy"
@@ -85,3 +98,42 @@ def read_store(directory: Path) -> tuple[int | None, dict[bytes, bytes]]:
         return offset if number == database.latest_sequence_number() else None, content
     finally:
         database.close()
+
+
+def copy_state(source: Path, target: Path) -> None:
+    """Copy the state of a process that lives. The copy is of one moment, although threads of RocksDB may delete and
+    write files.
+    """
+
+    def files() -> list[tuple[Path, int]]:
+        return sorted((each, each.stat().st_size) for each in source.rglob("*") if each.is_file())
+
+    def is_copied() -> bool:
+        with suppress(OSError):
+            shutil.rmtree(target, ignore_errors=True)
+            before = files()
+            shutil.copytree(source, target)
+            return before == files()
+        return False
+
+    wait_until(is_copied, f"{source} does not change")
+
+
+def damage_store(store: Path, chance: random.Random) -> Path:
+    """Delete, cut or change a file of a store, or delete the store. Returns the damaged path.
+
+    No bit of a table changes, because RocksDB may have its blocks in the memory of this process. No bit of a manifest
+    changes, because a certain one lets the open of RocksDB never end.
+    """
+    tables, logs = sorted(store.glob("*.sst")), sorted(store.glob("*.log"))[-1:]
+    damaged = chance.choice([store, store / "CURRENT", *tables, *logs])
+    if damaged == store:
+        shutil.rmtree(store, ignore_errors=True)
+    elif damaged.name == "CURRENT" or chance.random() < 0.3:
+        damaged.unlink(missing_ok=True)
+    else:
+        content = damaged.read_bytes()
+        at = chance.randrange(len(content) or 1)
+        changed = bytes([255 - byte for byte in content[at : at + 1]])
+        damaged.write_bytes(content[:at] + (changed + content[at + 1 :] if damaged in logs else b""))
+    return damaged
