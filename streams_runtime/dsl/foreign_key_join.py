@@ -36,7 +36,7 @@ from streams_runtime.dsl.subscriptions import (
     subscription_prefix,
 )
 from streams_runtime.dsl.table_operations import ResultingTable
-from streams_runtime.dsl.table_operators import KTableSource, TableOperator
+from streams_runtime.dsl.table_operators import KTableSource, TableOperator, leaving_out_of_order
 from streams_runtime.logs.partitioner import partition_of
 from streams_runtime.processors.api import StreamPartitioner
 from streams_runtime.processors.context import NodeContext, Operator, Receiver
@@ -105,6 +105,7 @@ class SubscriptionSend(_WithSerdes):
     sends a subscription without a right key, and the response joins the row with None.
     """
 
+    table: TableOperator
     foreign_key: Callable[[Any, Any], Any]
     is_left: bool
 
@@ -147,7 +148,7 @@ class SubscriptionSend(_WithSerdes):
             else:
                 subscribe(new_key, Instruction.PROPAGATE_ONLY_IF_FK_VAL_AVAILABLE)
 
-        return send
+        return leaving_out_of_order(self.table, send, context)
 
 
 @dataclass(frozen=True)
@@ -207,6 +208,7 @@ class ForeignTableJoin(_WithSerdes):
     """Sends each change of a right row to all left rows that have subscribed to it."""
 
     store: str
+    table: TableOperator
 
     def connect(self, child: Receiver, context: NodeContext) -> Receiver:
         scan, send_on = context.state_store(self.store).prefix_scan, context.guarded(child)
@@ -223,7 +225,7 @@ class ForeignTableJoin(_WithSerdes):
                 response = SubscriptionResponseWrapper(value_hash, new, partition)
                 send_on(read_key(primary_key), response, timestamp_ms, headers)
 
-        return join
+        return leaving_out_of_order(self.table, join, context)
 
 
 @dataclass(frozen=True)
@@ -379,7 +381,10 @@ def joined_on_foreign_key(
         graph.add(node, parents)
         return node
 
-    send = added(ProcessorGraphNode(send_name, SubscriptionSend(serdes, join.foreign_key, join.is_left)), table.node)
+    send = added(
+        ProcessorGraphNode(send_name, SubscriptionSend(serdes, table.operator, join.foreign_key, join.is_left)),
+        table.node,
+    )
     chosen = sink_partitioner(foreign_keys, other_partitioner)
     sink = added(InternalSinkNode(sink_name, topic, foreign_keys, subscriptions, chosen), send)
     source = added(StreamSourceNode(source_name, (topic,), foreign_keys, subscriptions, None, None), sink)
@@ -387,7 +392,9 @@ def joined_on_foreign_key(
     receive = added(SubscriptionStoreUserNode(receive_name, SubscriptionReceive(serdes, store), builder), source)
     answers = SubscriptionJoin(serdes, other.operator)
     answer = added(ProcessorGraphNode(join_name, answers, connected_stores=other.operator.view()), receive)
-    foreign = added(SubscriptionStoreUserNode(foreign_name, ForeignTableJoin(serdes, store), builder), other.node)
+    foreign = added(
+        SubscriptionStoreUserNode(foreign_name, ForeignTableJoin(serdes, store, other.operator), builder), other.node
+    )
     response_sink = InternalSinkNode(response_sink_name, response_topic, keys, responses, partitioner)
     added(response_sink, answer, foreign)
     response_source = added(

@@ -27,9 +27,9 @@ from typing import Any
 from assignor.errors import StreamsError
 from streams_runtime.common.losses import DropReason
 from streams_runtime.common.records import Headers
-from streams_runtime.dsl.change import OutOfOrderChange, in_order_of
+from streams_runtime.dsl.change import in_order_of
 from streams_runtime.dsl.materialized import StoreFactory
-from streams_runtime.dsl.table_operators import Getter, GetterAsOf, TableOperator
+from streams_runtime.dsl.table_operators import Getter, GetterAsOf, TableOperator, leaving_out_of_order
 from streams_runtime.processors.context import NodeContext, Operator, Receiver
 from streams_runtime.state_stores.join_buffer import JoinBuffer
 
@@ -139,15 +139,12 @@ class JoinSide(Operator):
 
     def connect(self, child: Receiver, context: NodeContext) -> Receiver:
         get_other, get_flushed_other = self.other.getter(context), self.other.getter(context, flushed=True)
-        joined, wants_old, versioned = self.joined, self.sends_old_values, self.this.is_versioned
+        joined, wants_old = self.joined, self.sends_old_values
         needs_other, needs_both = self.needs_other, self.needs_this and self.needs_other
 
         def join(key: Any, change: Any, timestamp_ms: int, headers: Headers) -> None:
             if key is None:
                 context.drop(DropReason.NULL_KEY, "null key")
-                return
-            if versioned and change.__class__ is OutOfOrderChange:
-                context.drop(DropReason.OUT_OF_ORDER, "a newer value of its key in a versioned table")
                 return
             new, old = change
             found = get_other(key)
@@ -164,7 +161,7 @@ class JoinSide(Operator):
             old_joined = joined(key, old, other) if wants_old else None
             child(key, in_order_of(change, joined(key, new, other), old_joined), timestamp_ms, headers)
 
-        return join
+        return leaving_out_of_order(self.this, join, context)
 
     def joined(self, key: Any, value: Any, other: Any) -> Any:
         """Returns the joined value, or None if a needed value is None, or if both values are None."""

@@ -34,6 +34,10 @@ GetterAsOf = Callable[[Any, int], tuple[int, Any] | None]
 """The type of a function that looks up a key in a versioned table as of a time in milliseconds. The result is like that
 of a `Getter`.
 """
+EntryDeriver = Callable[[Any, tuple[int, Any] | None], tuple[int, Any] | None]
+"""The type of a function that gets a key, and the timestamp and the value of the key in the parent of a table. The
+result is the timestamp and the value of the key in the table, or None.
+"""
 Predicate = Callable[[Any, Any], bool]
 Mapper = Callable[[Any, Any], Any]
 """The type of a function (key, value) that returns the new value of an entry.
@@ -138,6 +142,22 @@ class TableOperator(Operator):
         assert self.store is not None
         store: SerdesVersionedKeyValueStore[Any, Any] = context.state_store(self.store.name)
         return store.entry_as_of
+
+
+def leaving_out_of_order(table: TableOperator, join: Receiver, context: NodeContext) -> Receiver:
+    """Returns a receiver for a join with another table: it drops the changes of a versioned table that are out of
+    order, because only the newest values are joined (KIP-914).
+    """
+    if not table.is_versioned:
+        return join
+
+    def join_in_order(key: Any, change: Any, timestamp_ms: int, headers: Headers) -> None:
+        if change.__class__ is OutOfOrderChange:
+            context.drop(DropReason.OUT_OF_ORDER, "a newer value of its key in a versioned table")
+        else:
+            join(key, change, timestamp_ms, headers)
+
+    return join_in_order
 
 
 class StoredTableOperator(TableOperator):
@@ -319,22 +339,26 @@ class DerivedTableOperator(TableOperator):
     def getter(self, context: NodeContext, *, flushed: bool = False) -> Getter:
         if self.store is not None:
             return super().getter(context, flushed=flushed)
-        get_parent, derived = self.parent.getter(context, flushed=flushed), self._derived_entry
+        get_parent, derived = self.parent.getter(context, flushed=flushed), self.entry_deriver(context)
         return lambda key: derived(key, get_parent(key))
 
     def getter_as_of(self, context: NodeContext) -> GetterAsOf:
         if self.store is not None:
             return super().getter_as_of(context)
-        get_parent, derived = self.parent.getter_as_of(context), self._derived_entry
+        get_parent, derived = self.parent.getter_as_of(context), self.entry_deriver(context)
         return lambda key, as_of_ms: derived(key, get_parent(key, as_of_ms))
 
-    def _derived_entry(self, key: Any, found: tuple[int, Any] | None) -> tuple[int, Any] | None:
-        """Returns the timestamp and the value of this table, from those of the parent."""
-        if found is None:
-            return None
-        timestamp_ms, parent_value = found
-        value = self.derived(key, parent_value)
-        return None if value is None else (timestamp_ms, value)
+    def entry_deriver(self, context: NodeContext) -> EntryDeriver:
+        """Returns the function with which a node reads the table. An operator with state overrides this method."""
+
+        def derived_entry(key: Any, found: tuple[int, Any] | None) -> tuple[int, Any] | None:
+            if found is None:
+                return None
+            timestamp_ms, parent_value = found
+            value = self.derived(key, parent_value)
+            return None if value is None else (timestamp_ms, value)
+
+        return derived_entry
 
 
 class KTableFilter(DerivedTableOperator):

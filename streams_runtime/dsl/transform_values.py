@@ -12,7 +12,7 @@ from streams_runtime.common.records import V2, Headers, K
 from streams_runtime.dsl.materialized import StoreFactory, checked_settings
 from streams_runtime.dsl.streams_graph import TableStage
 from streams_runtime.dsl.table_operations import ResultingTable
-from streams_runtime.dsl.table_operators import DerivedTableOperator, Getter, Mapper, TableOperator
+from streams_runtime.dsl.table_operators import DerivedTableOperator, EntryDeriver, Mapper, TableOperator
 from streams_runtime.processors.api import ValueTransformer
 from streams_runtime.processors.context import NodeContext, Receiver
 
@@ -22,8 +22,10 @@ Supplier = Callable[[], ValueTransformer[Any, Any, Any]]
 class KTableTransformValues(DerivedTableOperator):
     """The operator of a table with the keys of the parent and the values of a transformer."""
 
-    def __init__(self, parent: TableOperator, supplier: Supplier, store: StoreFactory | None) -> None:
-        super().__init__(parent, store)
+    def __init__(
+        self, parent: TableOperator, supplier: Supplier, store: StoreFactory | None, *, inherits_versions: bool = False
+    ) -> None:
+        super().__init__(parent, store, inherits_versions=inherits_versions)
         self.supplier = supplier
 
     def derived(self, key: Any, value: Any) -> Any:
@@ -41,14 +43,11 @@ class KTableTransformValues(DerivedTableOperator):
 
         return transform_values
 
-    def getter(self, context: NodeContext, *, flushed: bool = False) -> Getter:
-        if self.store is not None:
-            return super().getter(context, flushed=flushed)
-        get_parent, current = self.parent.getter(context, flushed=flushed), context.current
-        transform = self._transformer(context, reads_table=True)
+    def entry_deriver(self, context: NodeContext) -> EntryDeriver:
+        transform, current = self._transformer(context, reads_table=True), context.current
 
-        def get(key: Any) -> tuple[int, Any] | None:
-            timestamp_ms, parent_value = get_parent(key) or (-1, None)
+        def transformed_entry(key: Any, found: tuple[int, Any] | None) -> tuple[int, Any] | None:
+            timestamp_ms, parent_value = found or (-1, None)
             before = current.timestamp_ms, current.headers
             current.timestamp_ms, current.headers = timestamp_ms, ()
             try:
@@ -57,7 +56,7 @@ class KTableTransformValues(DerivedTableOperator):
                 current.timestamp_ms, current.headers = before
             return None if value is None else (timestamp_ms, value)
 
-        return get
+        return transformed_entry
 
     def _transformer(self, context: NodeContext, *, reads_table: bool) -> Mapper:
         """Makes a transformer for the node of the context. Returns its method `transform`."""
@@ -75,10 +74,15 @@ def transformed(
     name: str | None,
 ) -> TableStage[K, V2]:
     """Adds a table with the values of a transformer. As in Kafka, the table has a store only if the user has named the
-    store, and an unnamed store does not use up a number of the counter of generated names.
+    store, and an unnamed store does not use up a number of the counter of generated names. A versioned store is an
+    exception.
     """
     settings, inherited = checked_settings(result.store), result.inheriting(table)
     keys, values = inherited.key_serde, inherited.value_serde
-    store = None if settings.name is None else StoreFactory(settings.name, keys, values, settings)
-    node_name = table.graph.naming.name_or_generated(name, "KTABLE-TRANSFORMVALUES-")
-    return table.make_table(node_name, KTableTransformValues(table.operator, supplier, store), keys, values, stores)
+    prefix, naming, store_name = "KTABLE-TRANSFORMVALUES-", table.graph.naming, settings.name
+    if store_name is None and settings.is_versioned:
+        store_name = naming.store(prefix)
+    store = None if store_name is None else StoreFactory(store_name, keys, values, settings)
+    node_name = naming.name_or_generated(name, prefix)
+    operator = KTableTransformValues(table.operator, supplier, store, inherits_versions=not result.is_given)
+    return table.make_table(node_name, operator, keys, values, stores)

@@ -79,8 +79,8 @@ class CommittedRecords:
         return self._offsets[changelog][count - 1] in self._transaction_ends[changelog]
 
     def faults_of(self, store: StoreOnDisk, *, has_offset: bool = True, waits_s: float = WAITS_S) -> Iterator[str]:
-        """The ways in which the store is not a committed prefix of its changelog, also after a power loss. `has_offset`:
-        False if the offset of the store is deleted while its task runs.
+        """The ways in which the store is not a committed prefix of its changelog, also after a power loss.
+        `has_offset`: False if the offset of the store is deleted while its task runs.
         """
         for when, state in ("", store.now), ("after a power loss, ", store.after_power_loss):
             for fault in self._faults_of_state(store.changelog, state, has_offset, waits_s):
