@@ -16,7 +16,7 @@ import struct
 from typing import NamedTuple
 
 from streams_runtime.common.records import NAME_ERRORS, Headers
-from streams_runtime.state_stores.thread_cache import ContextTuple
+from streams_runtime.state_stores.thread_cache import ContextTuple, extra_bytes
 
 _TIME_AND_OFFSET = struct.Struct(">qq")
 _INT, _LONG = struct.Struct(">i"), struct.Struct(">q")
@@ -34,7 +34,7 @@ class BufferValue(NamedTuple):
 
 
 def serialize_buffer_value(given: BufferValue) -> bytes:
-    """Returns the bytes of a record in a buffer. They do not contain the raw record and the size of the context."""
+    """Returns the bytes of a record in a buffer. They do not contain the raw record."""
     timestamp_ms, headers, partition, offset, _, _ = given.context
     topic, number = ("", -1) if partition is None else partition
     parts = [_TIME_AND_OFFSET.pack(timestamp_ms, offset), _sized(topic.encode()), _INT.pack(number)]
@@ -63,7 +63,8 @@ def deserialize_buffer_value(data: bytes) -> BufferValue:
     else:
         old, at = _read(data, at)
     new, at = _read(data, at)
-    context: ContextTuple = (timestamp_ms, headers, partition, offset, None, 0)
+    size = len(topic or b"") + extra_bytes(headers, None)
+    context: ContextTuple = (timestamp_ms, headers, partition, offset, None, size)
     return BufferValue(context, new, old, prior, _LONG.unpack_from(data, at)[0])
 
 

@@ -162,5 +162,5 @@ def test_should_wait_for_the_longest_grace_of_several_windows() -> None:
 
 def test_should_refuse_queries_of_a_buffer() -> None:
     builder = TimeOrderedChangeBufferBuilder("buffer", STRING, STRING)
-    with pytest.raises(QueryProblem, match="suppression buffer, which cannot be queried"):
+    with pytest.raises(QueryProblem, match="a buffer, which cannot be queried"):
         read_entries(builder, builder.build(), 1)
