@@ -1,9 +1,12 @@
 """The store of a join for records without a partner. Its bytes are those that Kafka Streams 4.3.1 has logged."""
 
+import random
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from assignor.types import JAVA_LONG_MAX
 from streams_runtime import LONG, STRING
 from streams_runtime.state_stores.list_value_store import (
     NOT_SCANNED_MS,
@@ -93,4 +96,59 @@ def test_should_sort_by_time_and_then_by_side(tmp_path: Path, persistent: bool) 
     for key in reversed(keys):
         store.append(key, LeftOrRightValue("v" if key.is_left else 1, key.is_left))
     assert [key for key, _ in store.all()] == keys
+    store.close()
+
+
+def scanned(store: ListValueStore, right_ms: int, left_ms: int) -> tuple[list[TimestampedKeyAndJoinSide], int]:
+    """Deletes the entries before these times, as a join does. Returns their keys, and where the scan has ended."""
+    deleted = []
+    for key, _ in store.entries_before(right_ms, left_ms):
+        store.put(key, None)
+        deleted.append(key)
+    return deleted, store.scan_end_ms(deleted[-1].timestamp_ms if deleted else -1)
+
+
+def expected(keys: list[TimestampedKeyAndJoinSide], right_ms: int, left_ms: int) -> tuple[list[Any], int]:
+    """The same from one pass over all keys, which is what Kafka does."""
+    deleted, open_sides, end_ms = [], set(), JAVA_LONG_MAX
+    for key in keys:
+        end_ms = key.timestamp_ms
+        if len(open_sides) == 2:
+            break
+        if key.timestamp_ms >= (left_ms if key.is_left else right_ms):
+            open_sides.add(key.is_left)
+        else:
+            deleted.append(key)
+    return deleted, end_ms
+
+
+@KINDS
+@pytest.mark.parametrize("seed", range(3))
+def test_should_find_the_entries_of_closed_windows_like_one_pass_over_all(
+    tmp_path: Path, persistent: bool, seed: int
+) -> None:
+    choices, store = random.Random(seed), new_store(persistent)
+    store.open(context(tmp_path))
+    keys: set[TimestampedKeyAndJoinSide] = set()
+    for now_ms in range(0, 6_000, 20):
+        for _ in range(choices.randrange(4)):
+            late_ms = choices.choice((0, 0, 0, 3, 700))
+            key = TimestampedKeyAndJoinSide(choices.choice("ab"), max(0, now_ms - late_ms), choices.random() < 0.7)
+            store.append(key, LeftOrRightValue("v" if key.is_left else 1, key.is_left))
+            keys.add(key)
+        if keys and choices.random() < 0.3:
+            key = choices.choice(sorted(keys))
+            store.delete_if_present(key)
+            keys.discard(key)
+        if choices.random() < 0.1:
+            commit(store, now_ms)
+        if choices.random() < 0.02:
+            store.rebind(context(tmp_path))
+        if choices.random() < 0.5:
+            limits = now_ms - choices.choice((10, 500)), now_ms - choices.choice((10, 1_500))
+            ordered = sorted(keys, key=lambda each: (each.timestamp_ms, each.is_left, each.key))
+            found = scanned(store, *limits)
+            assert found == expected(ordered, *limits)
+            keys.difference_update(found[0])
+    assert {key for key, _ in store.all()} == keys
     store.close()
