@@ -89,11 +89,10 @@ class Suppressed:
 
 @dataclass(frozen=True, slots=True)
 class SuppressionBufferFactory(StoreFactory):
-    """Makes the builder of a suppression buffer."""
+    """Makes the builder of a suppression buffer. The settings have no record cache, and are not persistent."""
 
     def builder(self) -> StoreBuilder:
-        arguments = self.arguments()
-        return TimeOrderedChangeBufferBuilder(**{**arguments, "persistent": False, "caching": False})
+        return TimeOrderedChangeBufferBuilder(**self.arguments())
 
 
 def suppressed(table: TableStage[K, V], suppress: Suppressed, name: str | None) -> TableStage[K, V]:
