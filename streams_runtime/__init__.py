@@ -55,6 +55,7 @@ if TYPE_CHECKING:
     from streams_runtime.dsl import BufferConfig as BufferConfig
     from streams_runtime.dsl import CogroupedKStream as CogroupedKStream
     from streams_runtime.dsl import EmitStrategy as EmitStrategy
+    from streams_runtime.dsl import GlobalKTable as GlobalKTable
     from streams_runtime.dsl import JoinWindows as JoinWindows
     from streams_runtime.dsl import KGroupedStream as KGroupedStream
     from streams_runtime.dsl import KGroupedTable as KGroupedTable

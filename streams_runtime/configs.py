@@ -157,7 +157,8 @@ class StreamsConfig:
     `enable_transactional_statestores`: True if changes of a store stay in memory until their task commits. An
     instance's threads share `statestore_uncommitted_max_bytes` equally; -1 for no limit. `state_checkpoint_file`: True
     to write `.checkpoint` files, too. `configured_isolation_level`: the value of `isolation.level`; None if the config
-    was not given.
+    was not given. `processing_exception_handler_global_enabled`: True to call the handler of processing errors for the
+    processors of global stores, too; False to end the instance after such an error.
     """
 
     application_id: str = field(metadata=_values(_text))
@@ -198,6 +199,7 @@ class StreamsConfig:
     rebalance_timeout_ms: int = field(default=300_000, metadata=_whole(1, JAVA_INT_MAX))
     leave_on_disconnect: bool = field(default=True, metadata=_values(_boolean, "true, false"))
     errors_dead_letter_queue_topic_name: str | None = field(default=None, metadata=_values(_text))
+    processing_exception_handler_global_enabled: bool = field(default=False, metadata=_values(_boolean, "true, false"))
     topology_optimization: frozenset[str] | None = field(default=None, metadata=_values(_optimization))
     rocksdb_config_setter: Callable[[str, Any], object] | None = field(default=None, metadata=_values(_config_setter))
     default_key_serde: Serde[Any] | None = field(default=None, metadata=_values(configured_serde))

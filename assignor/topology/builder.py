@@ -29,7 +29,7 @@ from assignor.topology.definition import (
 from assignor.topology.description import describe
 from assignor.topology.group_topology import ChangelogConfig, GroupTopology
 
-_Supplied = TypeVar("_Supplied", bound=Node | StoreDefinition)
+_Supplied = TypeVar("_Supplied", bound=Node | StoreDefinition | GlobalStore)
 
 LOGGED = ChangelogConfig()
 """A compacted changelog with Kafka's defaults."""
@@ -155,16 +155,27 @@ class TopologyBuilder:
         """
         nodes = {name: _with_supplier(node, change) for name, node in self._nodes.items()}
         stores = {name: _with_supplier(store, change) for name, store in self._stores.items()}
-        if all(map(is_, nodes.values(), self._nodes.values())) and all(
-            map(is_, stores.values(), self._stores.values())
+        global_stores = {name: _with_supplier(store, change) for name, store in self._global_stores.items()}
+        if all(
+            map(
+                is_,
+                (*nodes.values(), *stores.values(), *global_stores.values()),
+                (*self._nodes.values(), *self._stores.values(), *self._global_stores.values()),
+            )
         ):
             return self
-        changed = TopologyBuilder()
-        changed._nodes, changed._stores = nodes, stores
-        changed._global_stores = dict(self._global_stores)
-        changed._repartition_topics = dict(self._repartition_topics)
-        changed._copartitioned_sources = list(self._copartitioned_sources)
+        changed = self.copy()
+        changed._nodes, changed._stores, changed._global_stores = nodes, stores, global_stores
         return changed
+
+    def copy(self) -> TopologyBuilder:
+        """Returns a builder with the same nodes and stores. Later calls of one builder do not change the other."""
+        copied = TopologyBuilder()
+        copied._nodes, copied._stores = dict(self._nodes), dict(self._stores)
+        copied._global_stores = dict(self._global_stores)
+        copied._repartition_topics = dict(self._repartition_topics)
+        copied._copartitioned_sources = list(self._copartitioned_sources)
+        return copied
 
     def use_source_topic_as_changelog(self, store: str, topic: str) -> TopologyBuilder:
         """Uses a source topic of the store's subtopology as the changelog of the store. The store gets no other
@@ -180,10 +191,19 @@ class TopologyBuilder:
         return self
 
     def add_global_store(
-        self, name: str, *, source: str, topic: str, processor: str, supplier: object = None
+        self,
+        name: str,
+        *,
+        source: str,
+        topic: str,
+        processor: str,
+        source_supplier: object = None,
+        processor_supplier: object = None,
+        supplier: object = None,
     ) -> TopologyBuilder:
         """Adds a store that every instance fills with all records of `topic`. The two nodes of a global store have no
-        tasks, but they have a subtopology number of their own.
+        tasks, but they have a subtopology number of their own. The call has many parameters, because it adds a source,
+        a processor and a store at once. `supplier`: the supplier of the store.
         """
         self._check_new_node(source)
         self._check_unread_topic(topic)
@@ -192,8 +212,8 @@ class TopologyBuilder:
             raise _invalid("The source and the processor of a global store must be different.")
         if name in self._stores or name in self._global_stores:
             raise _invalid(f"A different StateStore has already been added with the name {name}.")
-        self._nodes[source] = SourceNode(source, (topic,))
-        self._nodes[processor] = ProcessorNode(processor, (source,), (name,), supplier)
+        self._nodes[source] = SourceNode(source, (topic,), source_supplier)
+        self._nodes[processor] = ProcessorNode(processor, (source,), (name,), processor_supplier)
         self._global_stores[name] = GlobalStore(name, source, topic, processor, supplier)
         return self
 

@@ -66,7 +66,7 @@ class StoreDefinition:
 @dataclass(frozen=True, slots=True)
 class GlobalStore:
     """A store that every instance fills with all records of the store's topic. The two nodes of a global store have no
-    tasks.
+    tasks. `supplier`: an opaque object with which the runtime creates the store.
     """
 
     name: str

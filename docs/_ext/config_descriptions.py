@@ -31,6 +31,8 @@ RUNTIME: dict[str, str] = {
     "equally by its stream threads. A thread that has more commits early. -1: no limit.",
     "state.checkpoint.file": "Whether changelog offsets are also written to a `.checkpoint` file in the directory of "
     "each task, as Kafka up to 4.2 does: for tools, and before you go back to an older release.",
+    "processing.exception.handler.global.enabled": "Whether the handler of processing errors also decides about errors "
+    "of the processors of global stores. Without it, such an error ends the instance.",
     "isolation.level": "What queries of stores show if they do not choose: `read_committed` shows what the last commit "
     "wrote, `read_uncommitted` also what was processed since. Without it: `read_committed` under exactly-once, else "
     "`read_uncommitted`. It changes no consumer of Kafka: a task reads committed records under exactly-once.",

@@ -16,9 +16,9 @@ from docs._ext.markdown import fenced
 SECTIONS: dict[str, Mapping[str, str]] = {
     "streams_runtime": {
         "Build a topology": """
-            StreamsBuilder KStream KTable KGroupedStream CogroupedKStream KGroupedTable TimeWindows SlidingWindows
-            SessionWindows UnlimitedWindows JoinWindows EmitStrategy TimeWindowedSerde SessionWindowedSerde
-            Suppressed BufferConfig Materialized Topology
+            StreamsBuilder KStream KTable GlobalKTable KGroupedStream CogroupedKStream KGroupedTable TimeWindows
+            SlidingWindows SessionWindows UnlimitedWindows JoinWindows EmitStrategy TimeWindowedSerde
+            SessionWindowedSerde Suppressed BufferConfig Materialized Topology
         """,
         "Processors": """
             Processor ProcessorContext FixedKeyProcessor ValueTransformer ProcessingContext Record RecordColumns

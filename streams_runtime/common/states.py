@@ -6,6 +6,11 @@ Source: `Task.TaskType`, `Task.State`; `KafkaStreams.State`, `KafkaStreams.State
 from collections.abc import Callable
 from enum import StrEnum
 
+from assignor.types import TaskId
+
+GLOBAL_TASK = TaskId(-1, -1)
+"""The id of the task that fills the global stores of an instance. The group does not know this task."""
+
 
 class TaskType(StrEnum):
     ACTIVE = "active"

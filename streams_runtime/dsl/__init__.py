@@ -4,6 +4,7 @@ An application calls the methods of a `StreamsBuilder`. `StreamsBuilder.build` r
 `Application` runs. Source: `kstream` (DSL).
 """
 
+from streams_runtime.dsl.global_tables import GlobalKTable
 from streams_runtime.dsl.materialized import Materialized
 from streams_runtime.dsl.streams import (
     BranchedKStream,
@@ -35,6 +36,7 @@ __all__ = [
     "BufferConfig",
     "CogroupedKStream",
     "EmitStrategy",
+    "GlobalKTable",
     "JoinWindows",
     "KGroupedStream",
     "KGroupedTable",

@@ -32,10 +32,12 @@ from streams_runtime.dsl import (
 from streams_runtime.dsl import stream_processors as processors
 from streams_runtime.dsl.cogrouping import CogroupAggregation, Cogrouping
 from streams_runtime.dsl.foreign_key_join import ForeignKeyJoin, joined_on_foreign_key
+from streams_runtime.dsl.global_tables import GlobalKTable
 from streams_runtime.dsl.groupings import AggregationWindows, StreamGrouping, TableGrouping
 from streams_runtime.dsl.materialized import Materialized, StoreArgument, checked_settings
 from streams_runtime.dsl.stream_aggregates import A, StreamAggregation
 from streams_runtime.dsl.stream_joins import StreamJoin, checked_windows
+from streams_runtime.dsl.stream_operations import JoinOptions
 from streams_runtime.dsl.stream_processors import StreamOperator
 from streams_runtime.dsl.streams_graph import Stage, TableStage
 from streams_runtime.dsl.suppression import Suppressed
@@ -282,10 +284,11 @@ class KStream(Generic[K, V]):
 
     def join(
         self,
-        other: KTable[K, VT] | KStream[K, VT],
+        other: KTable[K, VT] | KStream[K, VT] | GlobalKTable[Any, VT],
         joiner: Callable[[V, VT], V2] | Callable[[K, V, VT], V2],
         windows: JoinWindows | None = None,
         *,
+        key_selector: Callable[[K, V], Any] | None = None,
         with_key: bool = False,
         key_serde: Serde[K] | None = None,
         value_serde: Serde[V] | None = None,
@@ -298,32 +301,30 @@ class KStream(Generic[K, V]):
         that have the same key and are within the `windows`. If the table is versioned, joins each record with the value
         that was valid at the timestamp of the record. If there is no such value or record, the record is left out.
 
-        The topics of both inputs must have the same number of partitions. `key_serde`, `value_serde`: the serdes of the
-        stream's repartition topic, if the join needs one, and of the stores and buffers of the join.
-        `other_value_serde`: the serde of the other stream in its repartition topic and its store. `store`: the
-        beginning of the names of these stores, or a `Materialized`; these stores have no record cache. Only a join of
-        two streams has `windows`, `other_value_serde` and `store`. See `stream_joins`. `grace_ms`: with a versioned
-        table, the time for which each record waits in a buffer before it is joined (KIP-923); None to join records at
-        once.
+        The topics of both inputs must have the same number of partitions, except those of a global table. `key_serde`,
+        `value_serde`: the serdes of the stream's repartition topic, if the join needs one, and of the stores and
+        buffers of the join. The other arguments depend on the type of `other`:
+
+        - A stream: `windows`. `other_value_serde`: the serde of the other stream in its repartition topic and its
+          store. `store`: the beginning of the names of both stores, or a `Materialized`; these stores have no record
+          cache. See `stream_joins`.
+        - A table: `grace_ms`: the time for which each record waits in a buffer before it is joined with a versioned
+          table (KIP-923); None to join records at once.
+        - A global table: `key_selector`: a function (key, value) that returns the key of the table's entry. The stream
+          is not repartitioned.
         """
-        check_functions("KStream.join", joiner=joiner)
-        joiner = joins.joiner_with_key(joiner, with_key)
-        if isinstance(other, KStream):
-            join = StreamJoin(
-                joiner, checked_windows(windows), store, (key_serde, value_serde, other_value_serde), name
-            )
-            return self._joined(other, join)
-        _check_table(other, windows)
-        stage = self._join_inputs.by_key(key_serde, value_serde, name)
-        table_join = stream_operations.TableJoin(joiner, False, grace_ms)
-        return KStream(stream_operations.joined(stage, other._stage, table_join, name))
+        options = JoinOptions(
+            windows, key_selector, grace_ms, store, key_serde, value_serde, other_value_serde, name=name
+        )
+        return self._join("KStream.join", other, joiner, with_key, options, is_left=False)
 
     def left_join(
         self,
-        other: KTable[K, VT] | KStream[K, VT],
+        other: KTable[K, VT] | KStream[K, VT] | GlobalKTable[Any, VT],
         joiner: Callable[[V, VT | None], V2] | Callable[[K, V, VT | None], V2],
         windows: JoinWindows | None = None,
         *,
+        key_selector: Callable[[K, V], Any] | None = None,
         with_key: bool = False,
         key_serde: Serde[K] | None = None,
         value_serde: Serde[V] | None = None,
@@ -336,17 +337,10 @@ class KStream(Generic[K, V]):
         record is joined with None. In a join of two streams, this happens when the record's window closes. As in Kafka,
         a join with `grace_ms` fails for a record without key.
         """
-        check_functions("KStream.left_join", joiner=joiner)
-        joiner = joins.joiner_with_key(joiner, with_key)
-        if isinstance(other, KStream):
-            join = StreamJoin(
-                joiner, checked_windows(windows), store, (key_serde, value_serde, other_value_serde), name
-            )
-            return self._joined(other, replace(join, keeps_left=True))
-        _check_table(other, windows)
-        stage = self._join_inputs.by_key(key_serde, value_serde, name)
-        table_join = stream_operations.TableJoin(joiner, True, grace_ms)
-        return KStream(stream_operations.joined(stage, other._stage, table_join, name))
+        options = JoinOptions(
+            windows, key_selector, grace_ms, store, key_serde, value_serde, other_value_serde, name=name
+        )
+        return self._join("KStream.left_join", other, joiner, with_key, options, is_left=True)
 
     def outer_join(
         self,
@@ -369,6 +363,34 @@ class KStream(Generic[K, V]):
         joiner = joins.joiner_with_key(joiner, with_key)
         join = StreamJoin(joiner, checked_windows(windows), store, (key_serde, value_serde, other_value_serde), name)
         return self._joined(other, replace(join, keeps_left=True, keeps_right=True))
+
+    def _join(
+        self,
+        operation: str,
+        other: KTable[K, VT] | KStream[K, VT] | GlobalKTable[Any, VT],
+        joiner: Callable[..., V2],
+        with_key: bool,
+        options: JoinOptions,
+        *,
+        is_left: bool,
+    ) -> KStream[K, V2]:
+        check_functions(operation, joiner=joiner)
+        with_three = joins.joiner_with_key(joiner, with_key)
+        if isinstance(other, KStream):
+            options.check(operation, "stream")
+            serdes = (options.key_serde, options.value_serde, options.other_value_serde)
+            join = StreamJoin(with_three, checked_windows(options.windows), options.store, serdes, options.name)
+            return self._joined(other, replace(join, keeps_left=is_left))
+        if isinstance(other, GlobalKTable):
+            options.check(operation, "global table")
+            check_functions(operation, key_selector=options.key_selector)
+            selector: Any = options.key_selector
+            return KStream(other.join(self._stage, selector, with_three, left=is_left, name=options.name))
+        _check_table(other)
+        options.check(operation, "table")
+        stage = self._join_inputs.by_key(options.key_serde, options.value_serde, options.name)
+        table_join = stream_operations.TableJoin(with_three, is_left, options.grace_ms)
+        return KStream(stream_operations.joined(stage, other._stage, table_join, options.name))
 
     def _joined(self, other: KStream[K, VT], join: StreamJoin) -> KStream[K, Any]:
         left_name, right_name = join.repartition_names
@@ -963,11 +985,7 @@ def _check_windows(operation: str, windows: object) -> None:
     _check_kind(operation, windows, TimeWindows, UnlimitedWindows, SlidingWindows, SessionWindows)
 
 
-def _check_table(other: object, windows: JoinWindows | None) -> None:
-    if isinstance(other, KTable) and windows is not None:
-        raise TopologyError(
-            "Invalid topology: a join of a stream with a table has no windows; a join of two streams has"
-        )
+def _check_table(other: object) -> None:
     if not isinstance(other, KTable):
         raise TopologyError(
             f"Invalid topology: a stream is joined with a KTable or a KStream, not with a {type(other).__name__}; "

@@ -2,17 +2,18 @@
 topology.
 
 The same calls make the same topology as in Kafka: the same nodes, stores, internal topics and subtopologies.
-Source: `StreamsBuilder`, `InternalStreamsBuilder`. Differs from Kafka: there are no global tables, and a pattern cannot
-name topics.
+Source: `StreamsBuilder`, `InternalStreamsBuilder`. Differs from Kafka: a pattern cannot name topics.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from assignor.errors import TopologyError
 from streams_runtime.common.records import K, V
 from streams_runtime.configs import OPTIMIZATIONS, StreamsConfig, configured_optimizations
+from streams_runtime.dsl.global_tables import GlobalKTable, add_global_store, add_global_table
 from streams_runtime.dsl.graph_nodes import StateStoreNode, StreamSourceNode, TableSourceNode
 from streams_runtime.dsl.materialized import StoreArgument, StoreFactory, checked_settings
 from streams_runtime.dsl.streams import KStream, KTable
@@ -20,6 +21,7 @@ from streams_runtime.dsl.streams_graph import Stage, StreamsGraph, TableStage
 from streams_runtime.dsl.table_operators import KTableSource
 from streams_runtime.logs.base import OffsetReset
 from streams_runtime.processors.api import TimestampExtractor
+from streams_runtime.processors.context import NodeSupplier
 from streams_runtime.processors.topology import Topology, checked_topics
 from streams_runtime.serdes import Serde
 from streams_runtime.state_stores.state_store import StoreBuilder
@@ -90,6 +92,42 @@ class StreamsBuilder:
         self._graph.add(node)
         stage = TableStage(self._graph, node, (source_name,), key_serde, value_serde, operator=operator)
         return KTable(stage)
+
+    def global_table(
+        self,
+        topic: str,
+        key_serde: Serde[K] | None = None,
+        value_serde: Serde[V] | None = None,
+        *,
+        store: StoreArgument = None,
+        name: str | None = None,
+    ) -> GlobalKTable[K, V]:
+        """Returns a table of which every instance has all entries, of all partitions of the topic. The table has always
+        a store, which every processor may read. `store`: if it is a `Materialized`, it must have a name. The topic is
+        read from its beginning. Differs from Kafka: there is no timestamp extractor, because Kafka never calls the
+        extractor of a global table.
+        """
+        checked_topics("StreamsBuilder.global_table", (topic,))
+        source = StreamSourceNode("", (topic,), key_serde, value_serde, None, None)
+        return add_global_table(self._graph, source, store, name)
+
+    def add_global_store(
+        self,
+        store: StoreBuilder,
+        topic: str,
+        supplier: NodeSupplier,
+        key_serde: Serde[Any] | None = None,
+        value_serde: Serde[Any] | None = None,
+        *,
+        name: str | None = None,
+    ) -> StreamsBuilder:
+        """Adds a global store that a processor of the user fills. See `Topology.add_global_store`. `name`: the name of
+        the processor.
+        """
+        checked_topics("StreamsBuilder.add_global_store", (topic,))
+        source = StreamSourceNode("", (topic,), key_serde, value_serde, None, None)
+        add_global_store(self._graph, store, source, supplier, name)
+        return self
 
     def add_state_store(self, store: StoreBuilder) -> StreamsBuilder:
         """Adds a store for processors of `KStream.process`."""

@@ -6,6 +6,7 @@ Source: `KafkaStreams`' constructor and setters, `StreamsUncaughtExceptionHandle
 
 from __future__ import annotations
 
+import logging
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -27,6 +28,7 @@ from streams_runtime.processors.api import ExceptionHandler
 from streams_runtime.processors.topology import Topology
 from streams_runtime.tasks.exception_handling import dead_letter, dead_letter_and_fail, fail
 
+_logger = logging.getLogger(__name__)
 _BUILT_IN = frozenset(("default.key.serde", "default.value.serde", "topology.optimization"))
 
 
@@ -136,9 +138,26 @@ class Application:
             raise InputError(f"{fixed[0]} is part of the topology already: make a new Application with it", "configs")
         return replace(self, configs=self.configs.with_dotted(configs))
 
+    def response_to(self, error: Exception) -> ThreadErrorResponse:
+        """Returns the decision of the user's handler about an error that ends a thread. If the handler fails, the
+        instance shuts down.
+        """
+        try:
+            return ThreadErrorResponse(self.uncaught_exception_handler(error))
+        except Exception:
+            _logger.exception("the uncaught exception handler failed; shutting down")
+            return ThreadErrorResponse.SHUTDOWN_CLIENT
+
     def group_topology(self) -> GroupTopology:
         """Returns the topology in the form that the assignor needs: its subtopologies, with full topic names."""
         return self.topology.group_topology(self.configs.application_id)
+
+    def global_topics(self) -> tuple[str, ...]:
+        """Returns the topics of the global stores. The group does not know these topics: every instance reads all of
+        their partitions.
+        """
+        definition = self.topology.definition()
+        return tuple(definition.full_topic(store.topic, self.id) for store in definition.global_stores.values())
 
 
 def _checked_topology(topology: object) -> Topology:

@@ -17,14 +17,17 @@ from assignor.errors import InputError
 from assignor.types import HostInfo, ProcessId
 from coordinator_client.calls import CallerToken
 from streams_runtime.common.clock import Clock, SystemClock
+from streams_runtime.common.losses import TaskLosses
 from streams_runtime.common.metrics import InstanceMetrics
 from streams_runtime.common.notices import NoticeBoard
 from streams_runtime.configs import HOST_TAG, LONGEST_TAG_VALUE, StreamsConfig
 from streams_runtime.instance.application import Application
+from streams_runtime.instance.global_thread import GlobalThread
 from streams_runtime.instance.housekeeping import Housekeeping
 from streams_runtime.instance.instance_view import InstanceView, ShownInstance
 from streams_runtime.instance.restore.restore_listener import RestoreListener, SilentRestoreListener
 from streams_runtime.instance.stream_thread import StreamThread
+from streams_runtime.instance.task_creation import global_task
 from streams_runtime.instance.thread_listener import ThreadListener
 from streams_runtime.instance.thread_work import ThreadSetting
 from streams_runtime.logs.base import Log
@@ -34,6 +37,7 @@ from streams_runtime.membership.coordinator_client import CoordinatorClient
 from streams_runtime.membership.member_subscription import SubscriptionWriter
 from streams_runtime.membership.process_membership import ProcessMembership
 from streams_runtime.queries.server import QueryServer
+from streams_runtime.state_stores.state_store import StateStore
 from streams_runtime.tasks.state_directory import StateDirectory
 
 _logger = logging.getLogger(__name__)
@@ -91,6 +95,7 @@ class InstanceResources:
         self._restore_listener = (
             options.restore_listener or (application.restore_listener_factory or SilentRestoreListener)()
         )
+        self._global_stores: Mapping[str, StateStore] = {}
         with ExitStack() as undo:
             address = options.serve_at or configs.application_server
             self._server = None if address is None else QueryServer(address, options.token, configs.endpoint_tls)
@@ -145,6 +150,30 @@ class InstanceResources:
         if self._server is not None:
             self._server.start(InstanceView(instance, self._log))
 
+    def new_global_thread(
+        self, metrics: InstanceMetrics, *, state_changed: Callable[[], None], failed: Callable[[Exception], None]
+    ) -> GlobalThread | None:
+        """Make the global thread of the instance. The stream threads that are made later can read its stores. Returns
+        None if the topology has no global stores.
+        """
+        name = f"{self._client_id}-GlobalStreamThread"
+        counted = metrics.thread(name)
+        task = global_task(
+            self._application,
+            self._directory,
+            self._log,
+            self._options.clock,
+            lambda task_id: TaskLosses(task_id, counted.task(task_id), self._notices),
+        )
+        if task is None:
+            return None
+        self._global_stores = task.stores
+        return GlobalThread(name, task, self._restore_listener, counted, state_changed, failed)
+
+    @property
+    def _client_id(self) -> str:
+        return self._application.configs.client_id or f"{self._application.id}-{self.process_id}"
+
     def new_thread(
         self,
         index: int,
@@ -161,8 +190,7 @@ class InstanceResources:
         """
         configs = self._application.configs
         options = self._options
-        process = f"{self._application.id}-{self.process_id}"
-        name = f"{configs.client_id or process}-StreamThread-{index + 1}"
+        name = f"{self._client_id}-StreamThread-{index + 1}"
         if options.thread_name is not None:
             name = options.thread_name(index)
         setting = ThreadSetting(
@@ -192,7 +220,7 @@ class InstanceResources:
                 options.rack,
                 self._sources,
             ),
-            transactional_id=f"{process}-{index}" if configs.exactly_once else None,
+            transactional_id=f"{self._application.id}-{self.process_id}-{index}" if configs.exactly_once else None,
             clock=options.clock,
             listener=options.thread_listener(name),
             restore_listener=self._restore_listener,
@@ -203,6 +231,7 @@ class InstanceResources:
             is_group_paused=is_group_paused,
             cache_bytes=lambda: configs.statestore_cache_max_bytes // max(1, threads()),
             uncommitted_bytes=lambda: configs.statestore_uncommitted_max_bytes // max(1, threads()),
+            global_stores=self._global_stores,
         )
         return StreamThread(setting)
 

@@ -14,6 +14,7 @@ from typing import Protocol
 from assignor.topology.definition import SinkNode
 from streams_runtime.common.metrics import InstanceMetrics
 from streams_runtime.common.notices import NoticeBoard
+from streams_runtime.common.states import GLOBAL_TASK
 from streams_runtime.instance.application import Application
 from streams_runtime.instance.thread_status import InstanceStatus, OpenTask, TaskStatus
 from streams_runtime.logs.base import IsolationLevel, Log
@@ -130,14 +131,28 @@ def _stores(application: Application) -> dict[str, StoreLocation]:
         for sink in definition.nodes.values()
         if isinstance(sink, SinkNode) and _has_partitioner(sink)
     }
-    return {
+    of_global = {
+        store.name: StoreLocation(
+            store.name,
+            GLOBAL_TASK.subtopology,
+            {},
+            # `add_global_store` has checked the type of the supplier.
+            builder=builder_for_topic(
+                store.supplier,  # type: ignore[arg-type]
+                definition.full_topic(store.topic, application.id),
+            ),
+            is_global=True,
+        )
+        for store in definition.global_stores.values()
+    }
+    return of_global | {
         store.name: StoreLocation(
             store.name,
             each.id,
             dict.fromkeys(each.source_topics, 0),
             not placed.isdisjoint(each.source_topics),
             # `add_state_store` has checked the type of the supplier.
-            builder_for_topic(
+            builder=builder_for_topic(
                 definition.stores[store.name].supplier,  # type: ignore[arg-type]
                 serde_topic(store, application.id),
             ),

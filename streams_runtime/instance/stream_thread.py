@@ -133,7 +133,7 @@ class StreamThread:
             else:
                 _logger.exception("stream thread %s failed", self.name)
             self.error = error if isinstance(error, Exception) else StreamsRuntimeError(f"ended by {error!r}")
-            self.response = self._ask_user(self.error)
+            self.response = self._setting.application.response_to(self.error)
         finally:
             self._shut_down()
 
@@ -288,13 +288,6 @@ class StreamThread:
             self._member.wait()
             self.end = self._member.end
             self._change_state(ThreadState.DEAD)
-
-    def _ask_user(self, error: Exception) -> ThreadErrorResponse:
-        try:
-            return ThreadErrorResponse(self._setting.application.uncaught_exception_handler(error))
-        except Exception:
-            _logger.exception("the uncaught exception handler failed; shutting down")
-            return ThreadErrorResponse.SHUTDOWN_CLIENT
 
     def _pass_on_shutdown(self) -> None:
         """Ask the leader to shut down the application, and wait until the group has ended the member. During the wait,

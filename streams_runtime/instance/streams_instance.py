@@ -7,6 +7,8 @@ Rules:
 - An instance is RUNNING if all its live threads are RUNNING. An instance is REBALANCING if the state of any live thread
   is not RUNNING. An instance ends when its last thread has ended, unless the user has removed this thread
   (`thread_pool`).
+- If the topology has global stores, `start` restores them before it starts the stream threads. An error of the global
+  thread ends the instance (`global_thread`).
 - A paused instance stays in the group, but does not process, punctuate or restore its tasks (KIP-834).
 - `close` commits all tasks before the members leave the group, and closes all tasks before it returns.
 - If the config `application.server` is set, the instance answers queries of its stores and metrics at this address. The
@@ -27,7 +29,8 @@ from streams_runtime.common.losses import ALREADY_A_NOTICE
 from streams_runtime.common.metrics import InstanceMetrics, PausedBy
 from streams_runtime.common.notices import LOSSES, ROOT_LOGGER, RUNTIME_LOGGER, LoggedNotices, NoticeBoard
 from streams_runtime.common.states import InstanceState, StateListener
-from streams_runtime.instance.application import Application
+from streams_runtime.instance.application import Application, ThreadErrorResponse
+from streams_runtime.instance.global_thread import GlobalThread
 from streams_runtime.instance.instance_resources import InstanceOptions, InstanceResources
 from streams_runtime.instance.stream_thread import StreamThread
 from streams_runtime.instance.thread_pool import ThreadPool
@@ -94,6 +97,8 @@ class StreamsInstance:
         self._changed = threading.Condition()
         self._state = ListenedState(application.state_listener)
         self._threads = ThreadPool(self._new_thread, self._thread_changed)
+        self._global: GlobalThread | None = None
+        self._has_started_threads = False
         self._paused_by: frozenset[PausedBy] = frozenset()
         self._closing = False
         self._ended = False
@@ -152,7 +157,7 @@ class StreamsInstance:
             self.process_id,
             self.state,
             self.endpoint,
-            tuple(thread.status() for thread in self._threads),
+            (*(thread.status() for thread in self._threads), *(each.status() for each in self._global_threads())),
         )
 
     def metadata(self) -> PartitionHosts:
@@ -161,16 +166,17 @@ class StreamsInstance:
         return PartitionHosts() if held is None else held.hosts
 
     def copies(self) -> tuple[OpenTask, ...]:
-        """Returns all tasks of this instance that have open stores."""
-        return tuple(task for thread in self._threads for task in thread.open_tasks())
+        """Returns all tasks of this instance that have open stores, including the global task."""
+        of_global = tuple(task for each in self._global_threads() for task in each.open_tasks)
+        return (*(task for thread in self._threads for task in thread.open_tasks()), *of_global)
 
     # --- Methods that start and end the instance.
 
     def start(self) -> None:
         """Lock the state directory and start the threads, which join the group. Does not wait until the threads have
-        joined. Raises LockError if another process has locked the directory. Raises InputError if the query server
-        cannot listen on `application.server`. Also raises InputError, LogError and StreamsRuntimeError for other
-        problems.
+        joined. If the topology has global stores, waits until these stores are restored. Raises LockError if another
+        process has locked the directory. Raises InputError if the query server cannot listen on `application.server`.
+        Also raises InputError, LogError and StreamsRuntimeError for other problems.
         """
         with self._changed:
             if self.state is not InstanceState.CREATED:
@@ -187,7 +193,12 @@ class StreamsInstance:
                 self.application, self._coordinator, self._options, self.notices, self._group_pause_changed
             )
             self._resources.start_endpoint(self)
-            self._threads.start(self.application.configs.num_stream_threads)
+            self._global = self._resources.new_global_thread(
+                self.metrics, state_changed=self._thread_changed, failed=self._global_thread_failed
+            )
+            if self._global is not None:
+                self._global.start()
+            self._start_threads()
         except BaseException:
             self._close_resources()
             self._change_state(InstanceState.ERROR)
@@ -219,6 +230,8 @@ class StreamsInstance:
                 self._state.change(InstanceState.NOT_RUNNING)
             self._changed.notify_all()
         self._threads.end(membership)
+        if self._global is not None and not self._has_started_threads:
+            self._global.ask_to_close()  # `start` waits for the global stores
         if never_started:
             self._change_state(InstanceState.NOT_RUNNING)
         if self._is_own(threading.current_thread().name):
@@ -295,6 +308,27 @@ class StreamsInstance:
     def _is_alive(self) -> bool:
         return not self._closing and self.state in _ALIVE
 
+    def _global_threads(self) -> tuple[GlobalThread, ...]:
+        return () if self._global is None else (self._global,)
+
+    def _start_threads(self) -> None:
+        """Start the stream threads. As in Kafka, a topology that has only global stores needs no stream thread. No
+        thread is started after a call of `close`.
+        """
+        with self._changed:
+            self._has_started_threads = True
+            is_needed = not self._closing and bool(self.application.group_topology().subtopologies)
+        if is_needed:
+            self._threads.start(self.application.configs.num_stream_threads)
+        else:
+            self._thread_changed()
+
+    def _global_thread_failed(self, error: Exception) -> None:
+        response = self.application.response_to(error)
+        if response is ThreadErrorResponse.REPLACE_THREAD:
+            _logger.warning("the global thread cannot be replaced, so the instance shuts down")
+        self._threads.fail(error, response)
+
     def _new_thread(self, index: int) -> StreamThread:
         assert self._resources is not None, "threads are made after the start"
         return self._resources.new_thread(
@@ -322,14 +356,15 @@ class StreamsInstance:
         """Returns True if the thread with this name belongs to the instance. A thread of the instance must not wait for
         the end of the instance, because the instance waits for the end of this thread.
         """
-        return name == self._supervisor.name or self._threads.has(name)
+        others = {self._supervisor.name, *(each.name for each in self._global_threads())}
+        return name in others or self._threads.has(name)
 
     def _is_own_thread(self, name: str) -> bool:
         return self._options.owns_process or name.startswith(f"{self.application_id}-") or self._threads.has(name)
 
     def _thread_changed(self) -> None:
         with self._changed:
-            if self.state in _ALIVE:
+            if self.state in _ALIVE and self._has_started_threads:
                 self._state.change(InstanceState.RUNNING if self._threads.is_running else InstanceState.REBALANCING)
             self._changed.notify_all()
         self._state.notify()
@@ -359,6 +394,8 @@ class StreamsInstance:
         self._change_state(InstanceState.ERROR if self._threads.has_failed else InstanceState.NOT_RUNNING)
 
     def _close_resources(self) -> None:
+        if self._global is not None:
+            self._global.close()
         if self._resources is not None:
             self._resources.close()
         self._logged.close()

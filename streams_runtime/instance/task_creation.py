@@ -10,7 +10,7 @@ Source: `ActiveTaskCreator`, `StandbyTaskCreator`.
 
 import logging
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from assignor.configs import AssignmentConfigs
 from assignor.topology.group_topology import ChangelogConfig
@@ -19,15 +19,17 @@ from assignor.types import TaskId, TopicPartition
 from streams_runtime.common.clock import Clock
 from streams_runtime.common.errors import StreamsRuntimeError
 from streams_runtime.common.losses import LossesOf, uncounted
-from streams_runtime.common.states import TaskType
+from streams_runtime.common.states import GLOBAL_TASK, TaskType
 from streams_runtime.instance.application import Application
 from streams_runtime.logs.base import Consumer, Log
 from streams_runtime.logs.log_errors import LogTimeout
 from streams_runtime.membership.member_events import Partitions
 from streams_runtime.processors.api import FailedRecord
 from streams_runtime.processors.graph import ProcessorGraph
+from streams_runtime.state_stores.state_store import StateStore
 from streams_runtime.state_stores.thread_cache import ThreadCache
 from streams_runtime.tasks.exception_handling import ExceptionHandling
+from streams_runtime.tasks.global_task import GlobalTask
 from streams_runtime.tasks.input_lags import InputLags
 from streams_runtime.tasks.input_offsets import InputClaim, InputOffsets
 from streams_runtime.tasks.partition_group import PartitionGroup, RecordQueue
@@ -43,10 +45,29 @@ from streams_runtime.tasks.stream_task import StreamTask
 _logger = logging.getLogger(__name__)
 
 
+def global_task(
+    application: Application, directory: StateDirectory, log: Log, clock: Clock, losses: LossesOf = uncounted
+) -> GlobalTask | None:
+    """Makes the task that fills the global stores of an instance. Returns None if the topology has no global store."""
+    if not application.topology.definition().global_stores:
+        return None
+    configs = application.configs
+    return GlobalTask(
+        ProcessorGraph.build_global(application.topology, configs.application_id),
+        directory,
+        log,
+        configs,
+        application.processing_exception_handler,
+        application.deserialization_exception_handler,
+        losses(GLOBAL_TASK),
+        clock,
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class TaskCreator:
     """Makes the tasks of one stream thread. Raises StreamsRuntimeError if the topology does not have the task. `cache`:
-    the record cache of the thread; None if no store uses a cache.
+    the record cache of the thread; None if no store uses a cache. `global_stores`: the global stores of the instance.
     """
 
     application: Application
@@ -57,6 +78,7 @@ class TaskCreator:
     clock: Clock
     losses: LossesOf = uncounted
     cache: ThreadCache | None = None
+    global_stores: Mapping[str, StateStore] = field(default_factory=dict)
 
     def active(self, task: TaskId, partitions: Partitions) -> StreamTask:
         graph = self._graph(task)
@@ -126,7 +148,9 @@ class TaskCreator:
 
         lags = InputLags(self.log, self.consumer)
         buffer = PartitionGroup(partitions, new_queue, self.consumer, lags, configs)
-        runtime = ProcessorRuntime(graph, buffer, offsets, collector, handling, losses, configs, self.clock, self.cache)
+        runtime = ProcessorRuntime(
+            graph, buffer, offsets, collector, handling, losses, configs, self.clock, self.cache, self.global_stores
+        )
         claim = InputClaim(task, self.producer, configs.application_id)
         return StreamTask(state, buffer, runtime, offsets, claim, configs.task_timeout_ms)
 

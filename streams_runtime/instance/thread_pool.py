@@ -118,6 +118,16 @@ class ThreadPool:
             self._ending = True
             self._changed.notify_all()
 
+    def fail(self, error: Exception, response: ThreadErrorResponse) -> None:
+        """Make `supervise` end every thread, because of an error of the instance's global thread. `response`: the
+        decision of the user's handler. The global thread is never replaced.
+        """
+        self._keep(error)
+        if response is ThreadErrorResponse.SHUTDOWN_APPLICATION:
+            for thread in self:
+                thread.request_shutdown()
+        self._fail()
+
     def thread_changed(self) -> None:
         """Each thread calls this method after a change of its state."""
         self._on_change()
@@ -161,8 +171,7 @@ class ThreadPool:
         if thread.end is MemberEnd.SHUTDOWN_REQUESTED:
             self._fail()
         if thread.error is not None:
-            self.errors.append(thread.error)
-            del self.errors[:-ERRORS_KEPT]
+            self._keep(thread.error)
         if thread in self._removed:
             self._forget(thread)
         elif thread.error is not None:
@@ -177,6 +186,10 @@ class ThreadPool:
             for other in self:
                 other.request_shutdown()
         self._fail()
+
+    def _keep(self, error: Exception) -> None:
+        self.errors.append(error)
+        del self.errors[:-ERRORS_KEPT]
 
     def _fail(self) -> None:
         self.has_failed = True

@@ -20,8 +20,8 @@ an output record waits for `linger.ms` or a full batch, even if the thread has n
 """
 
 import logging
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 
 from assignor.types import TaskId
 from streams_runtime.common.clock import Clock
@@ -45,6 +45,7 @@ from streams_runtime.membership.calls import MemberSettings
 from streams_runtime.membership.member_subscription import SubscriptionWriter
 from streams_runtime.membership.process_membership import ProcessMembership
 from streams_runtime.membership.rebalance_mailbox import RebalanceMailbox
+from streams_runtime.state_stores.state_store import StateStore
 from streams_runtime.state_stores.thread_cache import ThreadCache
 from streams_runtime.state_stores.transaction_buffer import ENTRY_BYTES
 from streams_runtime.tasks.record_collector import StreamsProducer
@@ -77,7 +78,7 @@ class ThreadSetting:
     restore. `cache_bytes`: a function that returns the thread's share of the record cache. The share changes when
     threads are added or removed. If `cache_bytes` is None, the thread has the whole cache. `uncommitted_bytes`: a
     function that returns the thread's share of `statestore.uncommitted.max.bytes`; a negative share is no limit. These
-    functions are called in each pass.
+    functions are called in each pass. `global_stores`: the global stores of the instance, which tasks may read.
     """
 
     name: str
@@ -98,6 +99,7 @@ class ThreadSetting:
     is_group_paused: Callable[[], bool] = lambda: False
     cache_bytes: Callable[[], int] | None = None
     uncommitted_bytes: Callable[[], int] | None = None
+    global_stores: Mapping[str, StateStore] = field(default_factory=dict)
 
 
 class ThreadWork:
@@ -145,6 +147,7 @@ class ThreadWork:
                 setting.clock,
                 lambda task: TaskLosses(task, setting.metrics.task(task), setting.notices),
                 self._cache,
+                setting.global_stores,
             ),
             self._executor,
             self.restoration,

@@ -214,7 +214,9 @@ class LocalRun:
         would also look as if all records were processed, because a missing topic has no records.
         """
         subtopologies = self.application.group_topology().subtopologies
-        reads = {topic for each in subtopologies for topic in each.source_topics}
+        reads = {topic for each in subtopologies for topic in each.source_topics}.union(
+            self.application.global_topics()
+        )
         writes = {topic for each in subtopologies for topic in each.sink_topics}
         made_by_the_group = {topic.name for each in subtopologies for topic in each.repartition_source_topics}
         uses = dict.fromkeys(writes, "which the topology writes") | dict.fromkeys(reads, "which the topology reads")

@@ -28,7 +28,7 @@ from streams_runtime.common.losses import DropReason, TaskLosses, uncounted
 from streams_runtime.common.records import Headers, K, V
 from streams_runtime.configs import StreamsConfig
 from streams_runtime.instance.application import Application
-from streams_runtime.instance.task_creation import TaskCreator
+from streams_runtime.instance.task_creation import TaskCreator, global_task
 from streams_runtime.local_run.topology_test_topics import InputTopic, OutputTopic, Row
 from streams_runtime.logs.base import IsolationLevel, NewTopic, OffsetReset, OffsetsToCommit
 from streams_runtime.logs.in_memory import InMemoryLog
@@ -41,6 +41,7 @@ from streams_runtime.state_stores.state_store import KeyValueStore, SessionStore
 from streams_runtime.state_stores.thread_cache import ThreadCache
 from streams_runtime.state_stores.versioned import VersionedKeyValueStore
 from streams_runtime.tasks.exception_handling import fail
+from streams_runtime.tasks.global_task import GlobalTask
 from streams_runtime.tasks.record_collector import StreamsProducer
 from streams_runtime.tasks.state_directory import StateDirectory
 from streams_runtime.tasks.stream_task import StreamTask
@@ -131,6 +132,7 @@ class TopologyTestDriver(AbstractContextManager["TopologyTestDriver"]):
         self._log.create_topics(topics_of(application))
         self._consumer = self._log.consumer(self._isolation)
         self._producer = StreamsProducer(self._log, application.id if exactly_once else None)
+        self._global: GlobalTask | None = None
         self._tasks: dict[TaskId, StreamTask] = {}
         self._task_of: dict[TopicPartition, StreamTask] = {}
         self._unprocessed: Counter[TaskId] = (
@@ -161,7 +163,7 @@ class TopologyTestDriver(AbstractContextManager["TopologyTestDriver"]):
         for the clock's present time. `auto_advance_ms`: each further automatic timestamp is higher by this time. Raises
         StreamsRuntimeError for a topic that the topology does not read.
         """
-        known = sorted({partition.topic for partition in self._task_of})
+        known = sorted({p.topic for p in (*self._task_of, *(self._global.starts if self._global else ()))})
         if name not in known:
             raise StreamsRuntimeError(f"the topology does not read topic {name}; it reads {', '.join(known)}")
         start = self.clock.now_ms() if start_timestamp_ms is None else start_timestamp_ms
@@ -233,7 +235,9 @@ class TopologyTestDriver(AbstractContextManager["TopologyTestDriver"]):
         return store
 
     def get_all_state_stores(self) -> dict[str, StateStore]:
-        return {name: store for task in self._tasks.values() for name, store in task.stores.items()}
+        """Returns the open stores of all tasks, and the global stores."""
+        own = {name: store for task in self._tasks.values() for name, store in task.stores.items()}
+        return own if self._global is None else {**own, **self._global.stores}
 
     def produced_topic_names(self) -> frozenset[str]:
         """Returns the full names of all topics to which the topology has written, including changelogs."""
@@ -294,6 +298,9 @@ class TopologyTestDriver(AbstractContextManager["TopologyTestDriver"]):
             self._losses.append(uncounted(task))
             return self._losses[-1]
 
+        self._global = global_task(self._application, self._state, self._log, self.clock, losses)
+        if self._global is not None:
+            self._global.open()
         creator = TaskCreator(
             self._application,
             self._state,
@@ -303,6 +310,7 @@ class TopologyTestDriver(AbstractContextManager["TopologyTestDriver"]):
             self.clock,
             losses,
             ThreadCache(self._application.configs.statestore_cache_max_bytes),
+            {} if self._global is None else self._global.stores,
         )
         for subtopology in self._application.group_topology().subtopologies:
             if subtopology.source_topics:
@@ -328,7 +336,15 @@ class TopologyTestDriver(AbstractContextManager["TopologyTestDriver"]):
             if read != processed:
                 self._commit()
 
+    def _update_global_stores(self) -> None:
+        """Processes the new records of global topics. As in Kafka's driver, a global store has a record before the
+        tasks process the next record.
+        """
+        while self._global is not None and self._global.update(0):
+            pass
+
     def _read(self) -> int:
+        self._update_global_stores()
         batches = self._consumer.poll(0, self._application.configs.max_poll_records)
         if len(batches) > 1:
             place = {partition: index for index, partition in enumerate(self._log.order)}
@@ -364,6 +380,7 @@ class TopologyTestDriver(AbstractContextManager["TopologyTestDriver"]):
         self._producer.commit(offsets)
         for task in needed:
             task.post_commit(enforce_checkpoint=False)
+        self._update_global_stores()
 
     def _close_tasks(self) -> None:
         is_clean = False
@@ -379,6 +396,8 @@ class TopologyTestDriver(AbstractContextManager["TopologyTestDriver"]):
             if not is_clean:
                 for task in self._tasks.values():
                     task.close_dirty()
+            if self._global is not None:
+                self._global.close()
 
     @contextmanager
     def _noticing_errors(self) -> Iterator[None]:
@@ -418,6 +437,7 @@ def topics_of(application: Application) -> list[NewTopic]:
         names |= dict.fromkeys(subtopology.source_topics)
         names |= dict.fromkeys(subtopology.sink_topics)
         names |= dict.fromkeys(store.changelog_topic for store in subtopology.stores if store.changelog_topic)
+    names |= dict.fromkeys(application.global_topics())
     if application.configs.errors_dead_letter_queue_topic_name is not None:
         names[application.configs.errors_dead_letter_queue_topic_name] = None
     return [NewTopic(name, 1) for name in names]

@@ -68,8 +68,8 @@ class ProcessingContext(Protocol):
     def current_system_time_ms(self) -> int: ...
 
     def state_store(self, name: str) -> Any:
-        """Returns the store with this name. Raises StreamsRuntimeError if the processor is not connected to the
-        store.
+        """Returns the store with this name. A processor may read every global store, but it cannot change a global
+        store. Raises StreamsRuntimeError if the processor is not connected to the store.
         """
 
     def schedule(

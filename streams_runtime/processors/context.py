@@ -27,6 +27,7 @@ from streams_runtime.common.record_columns import RecordColumns
 from streams_runtime.common.records import LATEST_MS, Headers, Record, RecordMetadata, record_headers, record_timestamp
 from streams_runtime.processors.api import Cancellable, Processor, PunctuationType, Punctuator
 from streams_runtime.processors.runtime import TaskRuntime
+from streams_runtime.state_stores.read_only_store import ReadOnlyStore
 from streams_runtime.state_stores.thread_cache import ContextTuple
 from streams_runtime.state_stores.value_and_timestamp import EntryAccess
 
@@ -310,6 +311,8 @@ class NodeContext:
     def state_store(self, name: str) -> Any:
         """See `ProcessorContext.state_store`."""
         task = self._task("state_store")
+        if (global_store := task.global_stores.get(name)) is not None:
+            return ReadOnlyStore(global_store)
         if name not in self.connected_stores:
             connected = ", ".join(sorted(self.connected_stores)) or "none"
             raise self._error(

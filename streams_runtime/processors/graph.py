@@ -8,11 +8,21 @@ sources. The graph knows nothing about partitions, offsets and commits; the task
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 
-from assignor.topology.definition import Node, ProcessorNode, SinkNode, SourceNode, StoreDefinition, TopologyDefinition
+from assignor.topology.definition import (
+    GlobalStore,
+    Node,
+    ProcessorNode,
+    SinkNode,
+    SourceNode,
+    StoreDefinition,
+    TopologyDefinition,
+)
 from assignor.topology.group_topology import ChangelogType, Subtopology, SubtopologyStore
 from streams_runtime.common.errors import StreamsRuntimeError
+from streams_runtime.common.states import GLOBAL_TASK
 from streams_runtime.processors.api import FixedKeyProcessor
 from streams_runtime.processors.batch_node import (
     BatchContext,
@@ -99,10 +109,44 @@ class ProcessorGraph:
             raise StreamsRuntimeError(
                 f"there is no subtopology {subtopology_id}; the topology has {', '.join(map(str, subtopologies))}"
             )
+        nodes = topology.builder.subtopology_nodes(subtopology_id)
+        return cls._of_nodes(nodes, topology.definition(), subtopologies[subtopology_id], application_id, caching)
+
+    @classmethod
+    def build_global(cls, topology: Topology, application_id: str) -> ProcessorGraph:
+        """Makes the nodes and stores of all global stores of the topology. The processor of a global store may use all
+        global stores. A global store has no record cache, because its processor forwards nothing.
+
+        Source: `InternalTopologyBuilder.buildGlobalStateTopology`, `GlobalProcessorContextImpl.getStateStore`.
+        """
         definition = topology.definition()
+        stores = definition.global_stores.values()
+        every_name = tuple(store.name for store in stores)
+        nodes = [
+            replace(node, stores=every_name) if isinstance(node, ProcessorNode) else node
+            for name, node in definition.nodes.items()
+            if name in definition.global_nodes()
+        ]
+        topics = {store.name: definition.full_topic(store.topic, application_id) for store in stores}
+        subtopology = Subtopology(
+            GLOBAL_TASK.subtopology,
+            tuple(topics.values()),
+            stores=tuple(SubtopologyStore(name, None, topic) for name, topic in topics.items()),
+        )
+        return cls._of_nodes(nodes, definition, subtopology, application_id, caching=False)
+
+    @classmethod
+    def _of_nodes(
+        cls,
+        nodes: Iterable[Node],
+        definition: TopologyDefinition,
+        subtopology: Subtopology,
+        application_id: str,
+        caching: bool,
+    ) -> ProcessorGraph:
         current = CurrentNode()
         runners: dict[str, NodeRunner] = {}
-        for node in topology.builder.subtopology_nodes(subtopology_id):
+        for node in nodes:
             runner = _runner(node, definition, application_id, current)
             runners[node.name] = runner
             for parent in node.parents:
@@ -114,11 +158,12 @@ class ProcessorGraph:
             if isinstance(runner, SourceRunner)
             for topic in definition.source_topics(runner.name)
         }
+        defined: dict[str, StoreDefinition | GlobalStore] = {**definition.stores, **definition.global_stores}
         stores = [
-            _build_store(definition.stores[store.name], serde_topic(store, application_id), caching)
-            for store in subtopologies[subtopology_id].stores
+            _build_store(defined[store.name], serde_topic(store, application_id), caching)
+            for store in subtopology.stores
         ]
-        return cls(list(runners.values()), sources, stores, subtopologies[subtopology_id], current)
+        return cls(list(runners.values()), sources, stores, subtopology, current)
 
     def failed_node(self, error: BaseException) -> str:
         """Returns the name of the node that raised the error; empty if no node raised it."""
@@ -230,7 +275,7 @@ def _allow_depth(nodes: Sequence[NodeRunner]) -> None:
         sys.setrecursionlimit(needed)
 
 
-def _build_store(store: StoreDefinition, topic: str, caching: bool) -> StateStore:
+def _build_store(store: StoreDefinition | GlobalStore, topic: str, caching: bool) -> StateStore:
     builder = store.supplier
     if not hasattr(builder, "build"):
         raise StreamsRuntimeError(f"StateStore {store.name} has no builder and cannot run")

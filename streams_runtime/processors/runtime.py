@@ -4,7 +4,7 @@
 Source: `InternalProcessorContext`, `RecordCollector`.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, Protocol
 
 from assignor.types import TaskId
@@ -71,6 +71,10 @@ class TaskRuntime(RecordContexts, Protocol):
         """The numbers that operators keep with the committed offsets, by name. A change becomes part of the next
         commit. Source: `ProcessorMetadata`.
         """
+
+    @property
+    def global_stores(self) -> Mapping[str, StateStore]:
+        """The global stores of the instance, which the task may only read."""
 
     @property
     def losses(self) -> TaskLosses: ...

@@ -108,6 +108,74 @@ class Topology:
         self.builder.add_state_store(builder.name, processors, changelog=builder.changelog, supplier=builder)
         return self
 
+    def add_read_only_state_store(
+        self,
+        builder: StoreBuilder,
+        source: str,
+        topic: str,
+        processor: str,
+        supplier: NodeSupplier,
+        *,
+        key_serde: Serde[Any] = BYTES,
+        value_serde: Serde[Any] = BYTES,
+        timestamp_extractor: TimestampExtractor | None = None,
+    ) -> Topology:
+        """Adds a store that a processor fills from a topic, and that no other processor changes (KIP-813). The topic is
+        also the changelog of the store, so the processor has to put the key and the value of each record unchanged.
+
+        `source`, `processor`: the names of the two nodes that the call adds. The source reads the topic from its
+        beginning. The call has many parameters, because it adds a source, a processor and a store at once.
+        """
+        changed = Topology()
+        changed.builder = self.builder.copy()  # so that an error in a later step changes nothing
+        changed.add_source(
+            source,
+            topic,
+            key_serde=key_serde,
+            value_serde=value_serde,
+            timestamp_extractor=timestamp_extractor,
+            auto_offset_reset=OffsetReset.EARLIEST,
+        )
+        changed.add_processor(processor, supplier, source).add_state_store(builder, processor)
+        changed.use_source_topic_as_changelog(builder.name, topic)
+        self.builder = changed.builder
+        return self
+
+    def add_global_store(
+        self,
+        builder: StoreBuilder,
+        source: str,
+        topic: str,
+        processor: str,
+        supplier: NodeSupplier,
+        *,
+        key_serde: Serde[Any] = BYTES,
+        value_serde: Serde[Any] = BYTES,
+    ) -> Topology:
+        """Adds a store that every instance fills with the records of all partitions of a topic. All processors of the
+        topology may read the store without being connected to it. Only the store's own processor may change the store.
+
+        `source`, `processor`: the names of the two nodes that the call adds. The processor cannot forward records or
+        schedule punctuations. The store gets no changelog, because its topic already has the records. The call has many
+        parameters, because it adds a source, a processor and a store at once.
+
+        Differs from Kafka: there is no timestamp extractor, because Kafka never calls the extractor of a global store.
+        """
+        checked_topics(f"Source {source}", (topic,))
+        _check_serdes(f"Source {source}", "deserialize", key_serde=key_serde, value_serde=value_serde)
+        _check_store_builder(builder)
+        check_supplier(processor, supplier)
+        self.builder.add_global_store(
+            builder.name,
+            source=source,
+            topic=topic,
+            processor=processor,
+            source_supplier=SourceSettings(key_serde, value_serde),
+            processor_supplier=supplier,
+            supplier=builder,
+        )
+        return self
+
     def add_sink(
         self,
         name: str,

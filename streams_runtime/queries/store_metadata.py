@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from assignor.types import HostInfo, TaskId, TopicPartition
-from streams_runtime.common.states import TaskState, TaskType
+from streams_runtime.common.states import GLOBAL_TASK, TaskState, TaskType
 from streams_runtime.logs.base import IsolationLevel
 from streams_runtime.logs.partitioner import partition_of
 from streams_runtime.membership.member_events import PartitionHosts, Partitions
@@ -75,6 +75,7 @@ class StoreLocation:
     """The data that are needed to compute the partition of a key in a store. `source_topics`: the source topics of the
     store's subtopology. Maps each full topic name to the number of partitions; 0 if the number is not known yet.
 
+    `is_global`: True for a global store. Every instance has all its entries, as one partition with the number -1.
     `own_partitioner`: True if a sink of the topology writes to one of these topics with a custom partitioner.
     `builder`: the builder of the store; None in a client, because a client does not have the topology.
     """
@@ -84,6 +85,7 @@ class StoreLocation:
     source_topics: Mapping[str, int]
     own_partitioner: bool = False
     builder: StoreBuilder | None = None
+    is_global: bool = False
 
     @property
     def partitions(self) -> int:
@@ -148,6 +150,8 @@ def key_query_metadata(
             QueryCode.INVALID_REQUEST,
             f"keys of {location.name!r} are placed by a partitioner of the application's own: say the partition",
         )
+    if location.is_global:
+        return partition_metadata(location, hosts, GLOBAL_TASK.partition)
     if location.partitions == 0:
         missing = ", ".join(topic for topic, count in location.source_topics.items() if not count)
         raise QueryProblem(QueryCode.STORE_NOT_READY, f"{location.name!r} waits for topics: {missing} not known yet")
@@ -160,7 +164,12 @@ def key_query_metadata(
 
 
 def partition_metadata(location: StoreLocation, hosts: PartitionHosts, partition: int) -> KeyQueryMetadata:
-    """Returns the hosts that have a copy of this partition of the store."""
+    """Returns the hosts that have a copy of this partition of the store. All hosts have the same copy of a global
+    store, so the first host counts as the host of the active copy.
+    """
+    if location.is_global:
+        every = sorted({*hosts.active, *hosts.standby})
+        return KeyQueryMetadata(partition, every[0] if every else None, tuple(every[1:]))
     wanted = {TopicPartition(topic, partition) for topic in location.source_topics}
     active = _with_any(hosts.active, wanted)
     return KeyQueryMetadata(partition, active[0] if active else None, _with_any(hosts.standby, wanted))
@@ -198,6 +207,7 @@ def as_document(metadata: ApplicationMetadata) -> dict[str, object]:
                 "subtopology": one.subtopology,
                 "source_topics": dict(one.source_topics),
                 "own_partitioner": one.own_partitioner,
+                "global": one.is_global,
             }
             for name, one in metadata.stores.items()
         },
@@ -214,7 +224,13 @@ def from_document(document: Mapping[str, Any]) -> ApplicationMetadata:
         str(document["application_id"]),
         int(document["generation_id"]),
         {
-            name: StoreLocation(name, int(one["subtopology"]), dict(one["source_topics"]), bool(one["own_partitioner"]))
+            name: StoreLocation(
+                name,
+                int(one["subtopology"]),
+                dict(one["source_topics"]),
+                bool(one["own_partitioner"]),
+                is_global=bool(one.get("global")),  # an instance of an earlier release does not send it
+            )
             for name, one in document["stores"].items()
         },
         PartitionHosts(_hosts(document["active"]), _hosts(document["standby"])),

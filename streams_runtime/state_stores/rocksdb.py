@@ -56,7 +56,7 @@ from streams_runtime.state_stores.rocksdb_offsets import (
     stored_values,
 )
 from streams_runtime.state_stores.rocksdb_options import store_options
-from streams_runtime.state_stores.state_store import RocksDBConfigSetter, StoreContext
+from streams_runtime.state_stores.state_store import RocksDBConfigSetter, StoreContext, StoreOffset
 from streams_runtime.state_stores.store_format import StoreFormat, StoreKind, read_format, write_format
 from streams_runtime.state_stores.value_and_timestamp import TIMESTAMP_BYTES
 from streams_runtime.state_stores.window_keys import are_segmented_window_keys
@@ -120,7 +120,7 @@ class RocksDBStore:
         self._cursors.close()
         self._offsets: Any = None  # the handle of the column family OFFSETS, while the store is open
         self._new_origin: dict[bytes, bytes] = {}  # the part of the origin that the files do not contain
-        self.committed_offset: int | None = None
+        self.committed_offset: StoreOffset | None = None
 
     @property
     def is_open(self) -> bool:
@@ -215,7 +215,7 @@ class RocksDBStore:
         self,
         keys: Iterable[bytes | None],
         values: Iterable[bytes | None],
-        offset: int | Literal[KeepOffset.KEEP] | None = KeepOffset.KEEP,
+        offset: StoreOffset | Literal[KeepOffset.KEEP] | None = KeepOffset.KEEP,
         deleted_ranges: Iterable[tuple[bytes, bytes]] = (),
     ) -> None:
         """Writes keys and their values in one batch. The two iterables must have the same length.
@@ -250,7 +250,7 @@ class RocksDBStore:
         if offset is not None:
             self._new_origin = {}
 
-    def _put_offset(self, batch: Any, offset: int | None) -> None:
+    def _put_offset(self, batch: Any, offset: StoreOffset | None) -> None:
         if offset is None:
             batch.delete(OFFSET, self._offsets)
             return

@@ -19,22 +19,21 @@ Source: KIP-1035.
 """
 
 import logging
+import struct
 from collections.abc import Mapping
 from pathlib import Path
-from struct import Struct
 from typing import Any
 
 from rocksdict import AccessType, Options, Rdict
 
 from assignor.types import TopicPartition
 from streams_runtime.state_stores.rocksdb_options import offset_options, store_options
-from streams_runtime.state_stores.state_store import StoreContext
+from streams_runtime.state_stores.state_store import StoreContext, StoreOffset
 
 OFFSETS = "offsets"
 """The name of the column family with the changelog offset."""
 OFFSET, _CHANGELOG, _TOPIC_ID, _LOG = b"offset", b"changelog", b"topic-id", b"log"
-_OFFSET_AND_NUMBER = Struct(">qq")
-_OFFSET_ALONE = Struct(">q")  # the format of a few unreleased versions
+_LONG_BYTES = 8
 
 _logger = logging.getLogger(__name__)
 
@@ -72,22 +71,28 @@ def origin_of(context: StoreContext) -> dict[bytes, bytes]:
     return {key: text.encode() for key, text in texts.items() if text is not None}
 
 
-def encoded_offset(offset: int, database: Any, batch: Any) -> bytes:
-    """Returns the value of OFFSET, which has to be the next and last write of the batch."""
-    return _OFFSET_AND_NUMBER.pack(offset, database.latest_sequence_number() + batch.len() + 1)
-
-
-def decoded_offset(stored: Mapping[bytes, bytes], database: Any) -> int | None:
-    """Returns the stored offset. Returns None if there is none, or if the files were written without an offset
-    since.
+def encoded_offset(offset: StoreOffset, database: Any, batch: Any) -> bytes:
+    """Returns the value of OFFSET, which has to be the next and last write of the batch. The value is the offset and the
+    number of this write. A global store has an offset for each partition of its topic.
     """
-    raw = stored.get(OFFSET, b"")
-    if len(raw) == _OFFSET_ALONE.size:
-        return int(_OFFSET_ALONE.unpack(raw)[0])
-    if len(raw) != _OFFSET_AND_NUMBER.size:
+    offsets = (offset,) if isinstance(offset, int) else offset
+    number = database.latest_sequence_number() + batch.len() + 1
+    return struct.pack(f">{len(offsets) + 1}q", *offsets, number)
+
+
+def decoded_offset(stored: Mapping[bytes, bytes], database: Any) -> StoreOffset | None:
+    """Returns the stored offset. Returns None if there is none, or if the files were written without an offset since.
+    Returns one number also for a global store whose topic has one partition, because the bytes are the same.
+    """
+    raw = stored.get(OFFSET)
+    if not raw or len(raw) % _LONG_BYTES:
         return None
-    offset, number = _OFFSET_AND_NUMBER.unpack(raw)
-    return int(offset) if number == database.latest_sequence_number() else None
+    numbers: tuple[int, ...] = struct.unpack(f">{len(raw) // _LONG_BYTES}q", raw)
+    if len(numbers) == 1:  # the format of a few unreleased versions, without the number of the write
+        return numbers[0]
+    if numbers[-1] != database.latest_sequence_number():
+        return None
+    return numbers[0] if len(numbers) == 2 else numbers[:-1]
 
 
 def stored_offset(directory: Path) -> tuple[TopicPartition, int] | None:
@@ -104,7 +109,7 @@ def stored_offset(directory: Path) -> tuple[TopicPartition, int] | None:
         finally:
             database.close()
         topic, _, partition = stored[_CHANGELOG].decode().rpartition(" ")
-        return None if offset is None else (TopicPartition(topic, int(partition)), offset)
+        return (TopicPartition(topic, int(partition)), offset) if isinstance(offset, int) else None
     except Exception:  # rocksdict raises errors of the plain class Exception
         _logger.debug("the offset of the store in %s cannot be read", directory, exc_info=True)
         return None

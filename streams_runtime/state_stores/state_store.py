@@ -145,6 +145,12 @@ class StateStore(Protocol):
         """Flushes and closes the store. Does nothing if the store is closed."""
 
 
+StoreOffset = int | tuple[int, ...]
+"""The offset of the last changelog record in a store. A global store reads several partitions, so it has a tuple with
+an offset for each partition of its topic; -1 if the store has no record of the partition.
+"""
+
+
 class OffsetKeepingStore(StateStore, Protocol):
     """A store that keeps the offset of its changelog together with its content. Changes are uncommitted until `commit`;
     `flush` does not write them, and `close` drops them. `restore` writes the offset of the last record of its batch.
@@ -154,7 +160,7 @@ class OffsetKeepingStore(StateStore, Protocol):
     """
 
     @property
-    def committed_offset(self) -> int | None:
+    def committed_offset(self) -> StoreOffset | None:
         """The offset of the last changelog record in the store. None if it is not known, or if the store has no
         changelog.
         """
@@ -167,7 +173,7 @@ class OffsetKeepingStore(StateStore, Protocol):
     def is_empty(self) -> bool:
         """True if the store has no committed entry."""
 
-    def commit(self, offset: int | None) -> None:
+    def commit(self, offset: StoreOffset | None) -> None:
         """Writes all uncommitted changes and the offset in one write batch. None deletes the offset. Raises
         ProcessorStateError.
         """
@@ -330,7 +336,7 @@ class WrappedStateStore(Generic[Inner]):
     # The next five members may only be used if `keeps_offset` is True.
 
     @property
-    def committed_offset(self) -> int | None:
+    def committed_offset(self) -> StoreOffset | None:
         return self.inner.committed_offset  # type: ignore[attr-defined,no-any-return]
 
     @property
@@ -341,7 +347,7 @@ class WrappedStateStore(Generic[Inner]):
     def is_empty(self) -> bool:
         return self.inner.is_empty  # type: ignore[attr-defined,no-any-return]
 
-    def commit(self, offset: int | None) -> None:
+    def commit(self, offset: StoreOffset | None) -> None:
         self.inner.commit(offset)  # type: ignore[attr-defined]
 
     def committed(self) -> Any:

@@ -38,7 +38,7 @@ from streams_runtime.common.errors import StreamsRuntimeError
 from streams_runtime.logs.base import RecordBatch
 from streams_runtime.state_stores.key_ranges import is_within
 from streams_runtime.state_stores.rocksdb import KeepOffset, RocksDBStore
-from streams_runtime.state_stores.state_store import Entries, StoreContext, WrappedStateStore
+from streams_runtime.state_stores.state_store import Entries, StoreContext, StoreOffset, WrappedStateStore
 
 ALL_STORES_BYTES = 64 * 1024 * 1024
 LEAST_SHARE_BYTES = 256 * 1024
@@ -105,7 +105,7 @@ class TransactionBuffer(WrappedStateStore[RocksDBStore]):
     # --- open, commit and close
 
     @property
-    def committed_offset(self) -> int | None:
+    def committed_offset(self) -> StoreOffset | None:
         return self.inner.committed_offset
 
     @property
@@ -122,7 +122,7 @@ class TransactionBuffer(WrappedStateStore[RocksDBStore]):
         _budget.add(1)
         self._bind(context)
 
-    def commit(self, offset: int | None) -> None:
+    def commit(self, offset: StoreOffset | None) -> None:
         if self._changes or self._deleted_ranges or offset != self.inner.committed_offset:
             self._write_changes(offset)
 
@@ -271,7 +271,7 @@ class TransactionBuffer(WrappedStateStore[RocksDBStore]):
         self._unsorted = []
         return keys
 
-    def _write_changes(self, offset: int | Literal[KeepOffset.KEEP] | None) -> None:
+    def _write_changes(self, offset: StoreOffset | Literal[KeepOffset.KEEP] | None) -> None:
         """Writes the changes to RocksDB. The changes stay in `_changes` during the write, so that other threads can
         read them.
         """

@@ -27,8 +27,8 @@ Source: `StreamTask.process`, `punctuate`, `initializeTopology`, `flush` and `sc
 """
 
 import contextlib
-from collections.abc import Iterator
-from dataclasses import InitVar, dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import InitVar, dataclass, field
 from typing import Any
 
 from assignor.types import JAVA_LONG_MAX
@@ -83,6 +83,7 @@ class ProcessorRuntime:
     configs: InitVar[StreamsConfig]
     _clock: Clock
     thread_cache: InitVar[ThreadCache | None]
+    global_stores: Mapping[str, StateStore] = field(default_factory=dict)
 
     def __post_init__(self, configs: StreamsConfig, thread_cache: ThreadCache | None) -> None:
         self.task_id = self.collector.task_id

@@ -4,6 +4,7 @@ One process at a time locks the application's directory `<state.dir>/<applicatio
 directory contains:
 - `kafka-streams-process-metadata`: the process id, which stays the same when the process is restarted.
 - `cluster-id`: the id of the log from which the state was restored.
+- `global`: the directory of the global stores, with the same content as the directory of a Streams task.
 - `<task id>`: the directory of a Streams task. One thread of the process locks this directory, with its own `.lock`.
 - `<task id>/.checkpoint`: the task's checkpoint file (see `checkpoint_file`).
 - `<task id>/rocksdb/<store>`: the RocksDB of a store, with its format file (see `store_format`).
@@ -49,6 +50,7 @@ from assignor.types import Offsets, ProcessId, TaskId, TopicPartition
 from operating_system.processes import with_advice
 from streams_runtime.common.clock import Clock
 from streams_runtime.common.errors import LockError, ProcessorStateError
+from streams_runtime.common.states import GLOBAL_TASK
 from streams_runtime.state_stores.rocksdb import ROCKSDB_DIRECTORY
 from streams_runtime.state_stores.rocksdb_offsets import stored_offset
 from streams_runtime.tasks.checkpoint_file import CHECKPOINT_FILE_NAME, CheckpointFile
@@ -61,6 +63,7 @@ STORES_DIRECTORY = Path(ROCKSDB_DIRECTORY)
 
 _logger = logging.getLogger(__name__)
 _DELETED = ".deleted"
+_GLOBAL_DIRECTORY = "global"
 
 
 class LockOwner(Protocol):
@@ -130,6 +133,8 @@ class StateDirectory:
             foreign = self.non_empty_task_directories()
             for task in self._tasks_on_disk():
                 self.wipe(task)
+            if self.files.is_directory(self._path(GLOBAL_TASK)):
+                self.wipe(GLOBAL_TASK)
             if foreign:
                 _logger.warning(
                     "the state in %s was that of another log with the same application.id, and is deleted: %s",
@@ -301,7 +306,7 @@ class StateDirectory:
     def _path(self, task: TaskId) -> Path:
         path = self._paths.get(task)
         if path is None:
-            name = str(task)
+            name = _GLOBAL_DIRECTORY if task == GLOBAL_TASK else str(task)
             if "/" in name or "\0" in name:
                 raise ProcessorStateError(f"task {name!r} cannot have a directory in {self.application_directory}")
             path = self._paths[task] = self.application_directory / name

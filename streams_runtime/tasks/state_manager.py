@@ -186,7 +186,8 @@ class StateManager:
         if not self._is_loaded:
             for partition, metadata in self._persistent.items():
                 if keeps_offset(metadata.store):
-                    metadata.offset = metadata.store.committed_offset
+                    offset = metadata.store.committed_offset
+                    metadata.offset = offset if isinstance(offset, int) else None
                     continue
                 metadata.offset = self.checkpoint.offset(partition)
                 if not self.checkpoint.names(partition) and self.exactly_once and not self._was_empty:

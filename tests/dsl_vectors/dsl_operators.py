@@ -5,7 +5,15 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, TypeVar
 
-from streams_runtime import KGroupedStream, KGroupedTable, KStream, KTable, StreamsBuilder, Topology
+from streams_runtime import (
+    GlobalKTable,
+    KGroupedStream,
+    KGroupedTable,
+    KStream,
+    KTable,
+    StreamsBuilder,
+    Topology,
+)
 from streams_runtime.dsl import TimeWindowedKStream
 from tests.dsl_vectors.cases import Case, NotKnown
 from tests.dsl_vectors.functions import AGGREGATORS, FLAT_PAIRS, FLAT_VALUES, KEYS, PREDICATES, pair_function
@@ -198,13 +206,18 @@ def to_table(maker: DslMaker, operator: Operator, stream: KStream[Any, Any]) -> 
 def process(maker: DslMaker, operator: Operator, stream: KStream[Any, Any]) -> Any:
     stores = operator.get("stores", [])
     supplier = processor_supplier(operator["processor"], stores, maker.case, maker.without_metadata)
-    return stream.process(supplier, stores=stores, name=operator.name)
+    connected = [] if operator.get("globalStore") else stores
+    return stream.process(supplier, stores=connected, name=operator.name)
 
 
 @on(KStream, "join", "leftJoin", "outerJoin")
 def join_stream(maker: DslMaker, operator: Operator, stream: KStream[Any, Any], other: Any) -> Any:
     if isinstance(other, KStream):
         return join_streams(operator, stream, other)
+    if isinstance(other, GlobalKTable):
+        by_table = stream.join if operator.kind == "join" else stream.left_join
+        selector = KEYS.get(operator["keySelector"])
+        return by_table(other, operator.joiner(), key_selector=selector, with_key=True, name=operator.name)
     if not isinstance(other, KTable):
         raise NotKnown(f"{operator.kind} of streams")
     operator.pass_over("otherValueSerde")  # Kafka does not use it

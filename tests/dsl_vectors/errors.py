@@ -70,12 +70,36 @@ _REFUSALS = (
         ),
     ),
     _Refusal(
+        ("build", _TOPOLOGY, r"Invalid topology: A different GlobalStateStore has already .* name (?P<store>.+)"),
+        ("build", "TopologyError", r"Invalid topology: A different StateStore has already .* name (?P<store>.+)\."),
+    ),
+    _Refusal(
+        ("build", _TOPOLOGY, r"Invalid topology: Global StateStore (?P<store>.+) can be used by a Processor .*"),
+        ("build", "TopologyError", r"Invalid topology: Global StateStore (?P<store>.+) is open to every processor .*"),
+    ),
+    _Refusal(
+        ("build", _TOPOLOGY, r"Invalid topology: sourceName and processorName must be different\."),
+        ("build", "TopologyError", r"Invalid topology: The source and the processor of a global store must be .*"),
+    ),
+    _Refusal(
         ("build", _TOPOLOGY, r"Invalid topology: predecessorNames cannot be empty"),
         ("build", "TopologyError", r"Invalid topology: Node .+ has no parents\."),
     ),
     _Refusal(
         ("build", _TOPOLOGY, r"Invalid topology: topics cannot be empty"),
         ("build", "TopologyError", r"Invalid topology: (Source .+ has no topics\.|a stream needs at least one topic)"),
+    ),
+    _Refusal(
+        (
+            "build",
+            _ILLEGAL_ARGUMENT,
+            r"Global stores must pass in suppliers with exactly one store but got 0",
+        ),
+        (
+            "build",
+            "IllegalArgumentError",
+            r"The Materialized of the global table of topic .+ needs the name of the store\.",
+        ),
     ),
     _Refusal(
         (
@@ -140,6 +164,12 @@ _NO_SERDE_ROOT = re.compile(r"Please specify a (?P<what>key|value) serde or set 
 
 _WRONG_TYPE = frozenset({"SerdeMismatch", "AttributeError", "TypeError"})
 _CAUSES = (
+    _Cause(
+        "java.lang.UnsupportedOperationException",
+        r"Global store is read only",
+        frozenset({"StreamsRuntimeError"}),
+        r"global store \S+ is read only: .*",
+    ),
     _Cause(_BOOM, r"(?P<text>.*)", frozenset({"Boom"}), r"(?P<text>.*)"),
     _Cause(
         "org.apache.kafka.common.errors.SerializationException",

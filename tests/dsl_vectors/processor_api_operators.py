@@ -65,10 +65,28 @@ def connect_stores(maker: TopologyMaker, operator: Operator) -> None:
     maker.topology.connect_processor_and_stores(operator["processor"], operator["stores"])
 
 
+def add_read_only_store(maker: TopologyMaker, operator: Operator) -> None:
+    _add_filled_store(maker, operator, maker.topology.add_read_only_state_store)
+
+
+def add_global_store(maker: TopologyMaker, operator: Operator) -> None:
+    _add_filled_store(maker, operator, maker.topology.add_global_store)
+
+
+def _add_filled_store(maker: TopologyMaker, operator: Operator, call: Callable[..., Topology]) -> None:
+    """Of a store that the processor `update` fills from a topic."""
+    maker.store_names.append(operator["store"])
+    supplier = processor_supplier(["update"], [operator["store"]], maker.case, maker.without_metadata)
+    serdes = {"key_serde": operator.key_serde, "value_serde": operator.value_serde}
+    call(operator.store_builder(), operator["name"], operator["topic"], operator["processorName"], supplier, **serdes)
+
+
 _CALLS: dict[str, Callable[[TopologyMaker, Operator], None]] = {
     "addSource": add_source,
     "addProcessor": add_processor,
     "addSink": add_sink,
     "addStateStore": add_state_store,
     "connectProcessorAndStateStores": connect_stores,
+    "addReadOnlyStateStore": add_read_only_store,
+    "addGlobalStore": add_global_store,
 }

@@ -26,7 +26,7 @@ from streams_runtime import (
     log_and_continue,
 )
 from streams_runtime.state_stores.join_buffer import JoinBufferBuilder
-from tests.dsl_vectors import cogroup_operators, value_operators  # noqa: F401  # they register their operators
+from tests.dsl_vectors import cogroup_operators, global_operators, value_operators  # noqa: F401  # for `on`
 from tests.dsl_vectors.cases import Case, NotKnown
 from tests.dsl_vectors.dsl_operators import DslMaker
 from tests.dsl_vectors.initial_values import give_initial_values
@@ -185,7 +185,7 @@ def _settings(case: Case) -> _Settings:
                 settings.configs[name] = serde_named(_SERDE_CLASSES[value])
             case "statestore.cache.max.bytes":
                 settings.configs[name] = int(value)
-            case "processing.guarantee" | "topology.optimization":
+            case "processing.guarantee" | "topology.optimization" | "processing.exception.handler.global.enabled":
                 settings.configs[name] = value
             case "default.dsl.store":
                 pass  # Kafka reads it only from the `TopologyConfig` of a `StreamsBuilder`, and these have none

@@ -140,7 +140,7 @@ def test_should_show_everything_of_a_running_instance_over_http(group: Group) ->
     words = f"{group.id}-words"
     assert metadata["generation_id"] >= 1
     assert metadata["stores"] == {
-        STORE: {"subtopology": 1, "source_topics": {words: PARTITIONS}, "own_partitioner": False}
+        STORE: {"subtopology": 1, "source_topics": {words: PARTITIONS}, "own_partitioner": False, "global": False}
     }
     assert metadata["active"] == {
         str(endpoint): [[topic, number] for topic in sorted((LINES, words)) for number in range(PARTITIONS)]

@@ -48,6 +48,7 @@ class Scheduled:
 @dataclass
 class RecordingRuntime:
     stores: dict[str, StateStore] = field(default_factory=dict)
+    global_stores: dict[str, StateStore] = field(default_factory=dict)
     sent: list[Sent] = field(default_factory=list)
     scheduled: list[Scheduled] = field(default_factory=list)
     commits: int = 0

@@ -171,7 +171,7 @@ def test_should_tell_metadata_that_says_the_same_to_whoever_reads_it() -> None:
     instance = FakeInstance(maps=maps, generation=7, locations={STORE: location(None, own_partitioner=True)})
     document = client(instance).get("/v1/metadata").json()
     assert document["stores"] == {
-        STORE: {"subtopology": 1, "source_topics": {TOPIC: PARTITIONS}, "own_partitioner": True}
+        STORE: {"subtopology": 1, "source_topics": {TOPIC: PARTITIONS}, "own_partitioner": True, "global": False}
     }
     assert from_document(document) == metadata_of(instance)
 

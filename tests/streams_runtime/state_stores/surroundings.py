@@ -12,7 +12,7 @@ from streams_runtime.logs.base import RecordBatch
 from streams_runtime.logs.record_limits import RecordLimits
 from streams_runtime.state_stores import StateStore, StoreContext
 from streams_runtime.state_stores.caching import CachingStore
-from streams_runtime.state_stores.state_store import keeps_offset
+from streams_runtime.state_stores.state_store import StoreOffset, keeps_offset
 from streams_runtime.state_stores.thread_cache import ContextTuple
 from streams_runtime.state_stores.window import SerdesWindowStore
 
@@ -79,7 +79,7 @@ def commit(store: StateStore, offset: int | None = None) -> None:
         store.commit(offset)
 
 
-def committed_offset(store: StateStore) -> int | None:
+def committed_offset(store: StateStore) -> StoreOffset | None:
     assert keeps_offset(store)
     return store.committed_offset
 

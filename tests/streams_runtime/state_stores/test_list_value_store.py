@@ -110,7 +110,9 @@ def scanned(store: ListValueStore, right_ms: int, left_ms: int) -> tuple[list[Ti
 
 def expected(keys: list[TimestampedKeyAndJoinSide], right_ms: int, left_ms: int) -> tuple[list[Any], int]:
     """The same from one pass over all keys, which is what Kafka does."""
-    deleted, open_sides, end_ms = [], set(), JAVA_LONG_MAX
+    deleted: list[TimestampedKeyAndJoinSide] = []
+    open_sides: set[object] = set()
+    end_ms = JAVA_LONG_MAX
     for key in keys:
         end_ms = key.timestamp_ms
         if len(open_sides) == 2:
