@@ -360,7 +360,7 @@ class StreamsInstance:
         return name in others or self._threads.has(name)
 
     def _is_own_thread(self, name: str) -> bool:
-        return self._options.owns_process or name.startswith(f"{self.application_id}-") or self._threads.has(name)
+        return self._options.owns_process or name.startswith(f"{self.application_id}-") or self._is_own(name)
 
     def _thread_changed(self) -> None:
         with self._changed:

@@ -8,7 +8,8 @@ record. So a record cache merges only those changes of a key that result from th
 process batches then get all records as one batch. If records in several topics have the same timestamp, the record that
 was written first is processed first.
 
-Source: `TopologyTestDriver` (KIP-247, KIP-470).
+Source: `TopologyTestDriver` (KIP-247, KIP-470). Differs from Kafka: the deserialization handler also decides about
+records of global topics, as in an instance. Kafka's driver skips such records without asking the handler.
 """
 
 import tempfile

@@ -72,8 +72,8 @@ def origin_of(context: StoreContext) -> dict[bytes, bytes]:
 
 
 def encoded_offset(offset: StoreOffset, database: Any, batch: Any) -> bytes:
-    """Returns the value of OFFSET, which has to be the next and last write of the batch. The value is the offset and the
-    number of this write. A global store has an offset for each partition of its topic.
+    """Returns the value of OFFSET, which has to be the next and last write of the batch: the offset and the number of
+    this write. A global store has an offset for each partition of its topic.
     """
     offsets = (offset,) if isinstance(offset, int) else offset
     number = database.latest_sequence_number() + batch.len() + 1

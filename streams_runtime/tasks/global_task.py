@@ -23,8 +23,8 @@ application with a ClassCastException.
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import InitVar, dataclass
-from typing import Any
+from dataclasses import InitVar, dataclass, field
+from typing import Any, cast
 
 from assignor.types import Offsets, TopicPartition
 from streams_runtime.common.clock import Clock
@@ -34,19 +34,10 @@ from streams_runtime.common.records import Headers, RecordMetadata
 from streams_runtime.common.states import GLOBAL_TASK
 from streams_runtime.configs import StreamsConfig
 from streams_runtime.logs.base import Log, RecordBatch
-from streams_runtime.processors.api import (
-    Cancellable,
-    ExceptionHandler,
-    FailedRecord,
-    HandlerResponse,
-    PunctuationType,
-    Punctuator,
-    StreamPartitioner,
-)
+from streams_runtime.processors.api import ExceptionHandler, FailedRecord, HandlerResponse
 from streams_runtime.processors.graph import ProcessorGraph
-from streams_runtime.processors.runtime import TASK_ERRORS, RunPosition
-from streams_runtime.serdes import Serde
-from streams_runtime.state_stores.state_store import StateStore, StoreContext, keeps_offset
+from streams_runtime.processors.runtime import TASK_ERRORS, TaskRuntime
+from streams_runtime.state_stores.state_store import RecordClock, StateStore, StoreContext, keeps_offset
 from streams_runtime.tasks.exception_handling import ExceptionHandling, fail
 from streams_runtime.tasks.partition_group import UNKNOWN_TIME, RecordQueue
 from streams_runtime.tasks.state_directory import STORES_DIRECTORY, StateDirectory
@@ -60,24 +51,24 @@ _INSTEAD_OF_DEAD_LETTER = {
 
 @dataclass(eq=False, repr=False)
 class GlobalRuntime:
-    """The `TaskRuntime` of the processors of global stores, which cannot forward, schedule or read stream time. Also
-    the `RecordClock` of their stores. `stores`: the open global stores. `queue`: the queue of the current record; None
-    if there is no record.
+    """The part of `TaskRuntime` that the processors of global stores can use, and the part of `RecordClock` that their
+    stores use. Any other attribute raises StreamsRuntimeError: a processor of a global store cannot schedule
+    punctuations, read stream time or send records.
+
+    `stores`: the open global stores. `queue`: the queue of the current record; None if there is no record.
     """
 
     graph: ProcessorGraph
     losses: TaskLosses
     application_id: str
     _clock: Clock
+    stores: dict[str, StateStore] = field(default_factory=dict)
+    # The processors get the stores themselves, and not their views for reading.
+    global_stores: Mapping[str, StateStore] = field(default_factory=dict)
+    queue: RecordQueue | None = None
 
     task_id = GLOBAL_TASK
-    position: RunPosition | None = None  # without a position, no node collects records
-
-    def __post_init__(self) -> None:
-        self.stores: dict[str, StateStore] = {}
-        # The processors get the stores themselves, and not their views for reading.
-        self.global_stores: Mapping[str, StateStore] = {}
-        self.queue: RecordQueue | None = None
+    position = None  # without a position, no node collects records
 
     @property
     def record_metadata(self) -> RecordMetadata | None:
@@ -92,30 +83,8 @@ class GlobalRuntime:
         return self.graph.current.timestamp_ms
 
     @property
-    def stream_time_ms(self) -> int:
-        raise self._unsupported("there is no stream time")
-
-    @property
     def current_system_time_ms(self) -> int:
         return self._clock.now_ms()
-
-    def sink(
-        self,
-        node: str,
-        topic: str,
-        key_serde: Serde[Any],
-        value_serde: Serde[Any],
-        partitioner: StreamPartitioner | None,
-    ) -> Callable[[Any, Any, int, Headers], None]:
-        return _no_sink(node, topic)
-
-    def move_to(self, position: RunPosition, *, in_batch: bool) -> None:
-        raise self._unsupported("there are no batches")
-
-    def schedule(
-        self, node: str, interval_ms: int, type: PunctuationType, callback: Punctuator, start_time_ms: int | None
-    ) -> Cancellable:
-        raise self._unsupported("there are no punctuations")
 
     def request_commit(self) -> None:
         """Does nothing, because the stores are committed after each poll."""
@@ -124,8 +93,8 @@ class GlobalRuntime:
         """Returns False: the error reaches `GlobalTask`, which calls the handler."""
         return False
 
-    def _unsupported(self, reason: str) -> StreamsRuntimeError:
-        return StreamsRuntimeError(f"{reason} for the processor of a global store")
+    def __getattr__(self, name: str) -> Any:
+        raise StreamsRuntimeError(f"the processor of a global store cannot use `{name}`")
 
 
 class _Time:
@@ -197,7 +166,7 @@ class GlobalTask:
             own_begins = {partition: begins[partition] for partition in self._partitions[store.name]}
             self.starts |= self._open_store(store, contexts[store.name], own_begins)
         self._runtime.stores = dict(self.stores)
-        self.graph.init(self._runtime)
+        self.graph.init(cast("TaskRuntime", self._runtime))
         self._queues = {
             partition: RecordQueue(
                 GLOBAL_TASK,
@@ -254,7 +223,7 @@ class GlobalTask:
                 GLOBAL_TASK,
                 self._directory.task_directory(GLOBAL_TASK),
                 None,
-                self._runtime,
+                cast("RecordClock", self._runtime),
                 self.configs.rocksdb_config_setter,
                 self.losses.expired,
                 read_again=self._read_again,

@@ -111,7 +111,7 @@ def test_should_refuse_punctuations_of_a_global_processor() -> None:
     builder = StreamsBuilder()
     builder.add_global_store(key_value_store("users", STRING, STRING), "users", Tick, STRING, STRING)
     with (
-        pytest.raises(StreamsRuntimeError, match="no punctuations for the processor of a global store"),
+        pytest.raises(StreamsRuntimeError, match="the processor of a global store cannot use `schedule`"),
         driven(builder),
     ):
         pass
