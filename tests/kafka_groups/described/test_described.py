@@ -37,6 +37,13 @@ OURS_KEEPS = {"two_joins_share_a_repartition_topic": ("table-b",)}
 """Topics that our DSL keeps co-partitioned and Kafka's does not: of the second join of one stream, its builder notes a
 source that becomes no node."""
 
+JOIN_WINDOW_STORE = re.compile(r"KSTREAM-(JOIN|OUTER)(THIS|OTHER)-\d+-store|.+-(this|other)-join-store")
+KEPT_FOR_EVER = ChangelogConfig(ChangelogType.WINDOWED, {"cleanup.policy": "delete", "retention.ms": "-1"})
+"""The config for a store of a join of two streams, whose windows the text does not show."""
+ORDER_NOT_SHOWN = {"self_joins"}
+"""Topologies in which a source has several children that are both inputs of one join. The text does not show in which
+order the graph got them."""
+
 WORD_COUNT = (DSL / "word_count.txt").read_text()
 COUNTS = "KSTREAM-AGGREGATE-STATE-STORE-0000000003"
 
@@ -112,7 +119,8 @@ def test_should_name_every_difference_when_only_the_text_is_known(name: str, cas
             assert topic.partitions is None
             assert f"no fixed count: {topic.name}" in said or f", {topic.name}" in said
         for store, other in zip(ours.stores, theirs.stores, strict=True):
-            assert store == SubtopologyStore(store.name, f"app-{store.name}-changelog", None, ChangelogConfig())
+            config = KEPT_FOR_EVER if JOIN_WINDOW_STORE.fullmatch(store.name) else ChangelogConfig()
+            assert store == SubtopologyStore(store.name, f"app-{store.name}-changelog", None, config)
             assert store.name == other.name
             assert store.name in said
 
@@ -144,7 +152,7 @@ def test_should_need_the_topics_that_kafka_does(name: str, cluster_known: bool) 
     )
 
 
-@pytest.mark.parametrize("name", [name for name, _, _ in ALL])
+@pytest.mark.parametrize("name", [name for name, _, _ in ALL if name not in ORDER_NOT_SHOWN])
 def test_should_describe_what_it_read_as_kafka_did(name: str) -> None:
     text = (DSL / f"{name}.txt").read_text()
 

@@ -122,7 +122,11 @@ def test_should_take_the_records_of_one_side_only() -> None:
     [
         (lambda left, right, _: left.join(right, both), TopologyError, r"needs JoinWindows\(before_ms, after_ms"),
         (lambda left, right, _: left.left_join(right, both, 5), TopologyError, "needs JoinWindows.*, not 5"),
-        (lambda left, _, table: left.join(table, both, WINDOWS), TopologyError, "with a table has no windows"),
+        (
+            lambda left, _, table: left.join(table, both, WINDOWS),
+            TopologyError,
+            "windows only with a stream, not with a table",
+        ),
         (lambda left, _, table: left.outer_join(table, both, WINDOWS), TopologyError, "takes a KStream, not a KTable"),
         (lambda left, right, _: left.join(right, None, WINDOWS), TopologyError, "joiner"),
         (
