@@ -287,7 +287,7 @@ def _buffer_serde_is_missing(kafka: Error, here: Error) -> bool:
     """Kafka misses the serdes of a buffer when it initializes the processor, which the buffer is named after."""
     node = re.fullmatch(r"failed to initialize processor (?P<node>\S+)", kafka["message"] or "")
     theirs = re.fullmatch(r"Please specify a (?P<what>key|value) serde or set one through .*", kafka["rootMessage"])
-    ours = re.fullmatch(r".*: (?P<node>\S+)-store needs a (?P<what>key|value) serde, .*", here["rootMessage"])
+    ours = re.fullmatch(r".*: (?P<node>\S+)-store needs a (?P<what>key|value) serde, .*", here.get("rootMessage") or "")
     if kafka["at"] != here["at"] or node is None or theirs is None or ours is None:
         return False
     return (node["node"], theirs["what"]) == (ours["node"], ours["what"])
