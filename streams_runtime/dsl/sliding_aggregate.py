@@ -1,10 +1,12 @@
 """Aggregates a stream into a table, by key and sliding window.
 
-A new record of a key can change which windows exist. Its left window ends at the record, its right window begins one
-millisecond after it. A window exists only if it contains a record that no earlier window of the same records contains:
-- The left window of each record exists.
-- The right window of a record exists if a later record is within the time difference.
-A new window gets its first aggregate from the stored window that has the same records. Records earlier than the time
+The left window of a record ends at the record. The right window of a record begins one millisecond after it. For a key,
+these windows exist:
+- the left window of each record;
+- the right window of each record, if a later record is within the time difference.
+So a new record updates the windows that contain it, and adds up to three windows: its left window, its right window, and
+the right window of the previous record. A new window begins with the aggregate of a stored window that has the same
+earlier records. Records earlier than the time
 difference after 1970 share one window, which begins at 0, because no window begins before 1970. Records without key or
 value are left out.
 Source: `KStreamSlidingWindowAggregate`.

@@ -15,6 +15,7 @@ from streams_runtime.queries.store_reading import fetch_windows, key_bytes, read
 from streams_runtime.serdes import BYTES, DOUBLE, JSON, LONG, STRING, Serde, Serdes
 from streams_runtime.state_stores.builders import (
     key_value_store,
+    session_store,
     timestamped_key_value_store,
     timestamped_window_store,
     versioned_key_value_store,
@@ -230,3 +231,10 @@ def test_should_show_what_json_reads_back_as_the_same(value: object) -> None:
         store.put("k", value)
     assert json.loads(json.dumps(read_key(builder, store, b"k", None)["value"])) == value
     store.close()
+
+
+def test_should_say_that_sessions_cannot_be_asked_for() -> None:
+    builder = session_store("sessions", STRING, LONG, retention_ms=1)
+    for ask in (lambda: read_key(builder, None, b"a", None), lambda: read_entries(builder, builder.build(), 1)):
+        with pytest.raises(QueryProblem, match="session store, which cannot be queried over HTTP yet"):
+            ask()

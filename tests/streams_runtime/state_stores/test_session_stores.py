@@ -1,5 +1,6 @@
 """Session stores, on disk and in memory: the same sessions from both. Kafka's: `AbstractSessionBytesStoreTest`."""
 
+import random
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -9,6 +10,7 @@ import pytest
 from assignor.types import JAVA_LONG_MAX
 from streams_runtime import STRING, IsolationLevel, StreamsRuntimeError, Windowed, session_store
 from streams_runtime.common.errors import ChangelogOfAnotherKind
+from streams_runtime.state_stores import rocksdb_segments
 from streams_runtime.state_stores.session import SerdesSessionStore
 from streams_runtime.state_stores.session_keys import session_key
 from streams_runtime.state_stores.state_store import read_only
@@ -157,3 +159,39 @@ def test_should_restore_the_index_by_time(tmp_path: Path) -> None:
     assert starts(restored.find_sessions_by_end(0, JAVA_LONG_MAX)) == [("ab", 15), ("a", 30), ("b", 5)]
     store.close()
     restored.close()
+
+
+@pytest.mark.parametrize("most_known", [1_000, 20])
+def test_should_find_the_same_sessions_on_disk_as_in_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, most_known: int
+) -> None:
+    """After commits and reopening. `most_known`: of how many sessions of a key the store remembers the keys."""
+    monkeypatch.setattr(rocksdb_segments, "MAX_KNOWN_KEYS", most_known)
+    drawn = random.Random(7)
+    changes = RecordedChanges()
+    disk, memory = on_disk(), session_store("s", STRING, STRING, retention_ms=RETENTION_MS, persistent=False).build()
+    disk.open(context(tmp_path, changes))
+    memory.open(context(tmp_path))
+    now_ms = 0
+    for step in range(3_000):
+        now_ms += drawn.choice((0, 1, 100, SEGMENT_MS // 50))
+        end_ms = max(0, now_ms - drawn.randrange(300))
+        session = Windowed(drawn.choice(("a", "a", "a", "ab", "b")), max(0, end_ms - drawn.randrange(9)), end_ms)
+        value = None if drawn.random() < 0.1 else str(step)
+        for store in (disk, memory):
+            store.put(session, value)
+        if step % 500 == 499:
+            disk.commit(step)
+            disk.close()
+            disk.open(context(tmp_path, changes))
+            # the store has forgotten its stream time, and expires no session before it has one again
+            for store in (disk, memory):
+                store.put(Windowed("z", now_ms, now_ms), "z")
+        if step % 7 == 0:
+            bounds = (end_ms - drawn.randrange(1_000), end_ms + drawn.randrange(-50, 50))
+            found = [list(store.find_sessions(session.key, *bounds)) for store in (disk, memory)]
+            assert found[0] == found[1]
+    everything = [sorted(store.fetch_keys(None, None)) for store in (disk, memory)]
+    assert everything[0] == everything[1]
+    assert len(list(disk.fetch("a"))) > 100
+    disk.close()
