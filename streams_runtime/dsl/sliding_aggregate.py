@@ -4,11 +4,10 @@ The left window of a record ends at the record. The right window of a record beg
 these windows exist:
 - the left window of each record;
 - the right window of each record, if a later record is within the time difference.
-So a new record updates the windows that contain it, and adds up to three windows: its left window, its right window, and
-the right window of the previous record. A new window begins with the aggregate of a stored window that has the same
-earlier records. Records earlier than the time
-difference after 1970 share one window, which begins at 0, because no window begins before 1970. Records without key or
-value are left out.
+So a new record updates the windows that contain it, and adds up to three windows: its left window, its right window,
+and the right window of the previous record. A new window begins with the aggregate of a stored window that has the same
+earlier records. Records earlier than the time difference after 1970 share one window, which begins at 0, because no
+window begins before 1970. Records without key or value are left out.
 Source: `KStreamSlidingWindowAggregate`.
 Differs from Kafka: the old value of a new window is always None, as with other windows. In Kafka without a record
 cache, it is the aggregate from which the new window begins.
