@@ -30,6 +30,7 @@ class KStreamSessionWindowAggregate(StoredTableOperator):
         super().__init__(store)
         self.aggregation = aggregation
         self.emit = emit
+        self.window_grace_ms = store.windows.gap_ms + store.windows.grace_ms
 
     def getter(self, context: NodeContext, *, flushed: bool = False) -> Getter:
         store: SerdesSessionStore[Any, Any] = context.state_store(self.store.name)

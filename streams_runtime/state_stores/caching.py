@@ -33,11 +33,11 @@ from streams_runtime.state_stores.change_logging import (
     ChangeLoggingWindowBytesStore,
 )
 from streams_runtime.state_stores.key_ranges import is_within, merged
-from streams_runtime.state_stores.session_keys import SESSION_SUFFIX_BYTES, WINDOW, end_of
+from streams_runtime.state_stores.session_keys import WINDOW, end_of, session_key
 from streams_runtime.state_stores.session_keys import is_within as is_session_within
 from streams_runtime.state_stores.state_store import Entries, StoreContext, WrappedStateStore
 from streams_runtime.state_stores.thread_cache import NamedCache, TaskCache
-from streams_runtime.state_stores.window_keys import SUFFIX_BYTES, is_key_between, suffix_of, window_key
+from streams_runtime.state_stores.window_keys import MAX_SEQUENCE, SUFFIX_BYTES, is_key_between, suffix_of, window_key
 
 LoggingStore = TypeVar("LoggingStore", bound=ChangeLoggingStore[Any])
 
@@ -174,9 +174,11 @@ class CachingWindowStore(CachingStore[ChangeLoggingWindowBytesStore]):
     def fetch_range(
         self, key: bytes, from_ms: int, to_ms: int, *, reverse: bool = False
     ) -> Iterator[tuple[int, bytes]]:
-        cached = [] if self.cache is None else self.cache.items_of(key, SUFFIX_BYTES)
-        starts = ((suffix_of(each)[0], value) for each, value in cached)
-        changed = {start_ms: value for start_ms, value in starts if from_ms <= start_ms <= to_ms}
+        cache, changed = self.cache, {}
+        if cache is not None and from_ms <= to_ms and to_ms >= 0 and from_ms <= JAVA_LONG_MAX:
+            first = window_key(key, max(from_ms, 0), 0)
+            last = window_key(key, min(to_ms, JAVA_LONG_MAX), MAX_SEQUENCE)
+            changed = {suffix_of(each)[0]: value for each, value in cache.items_of(key, first, last)}
         return merged(self.inner.fetch_range(key, from_ms, to_ms, reverse=reverse), changed, reverse=reverse)
 
     def fetch_all(
@@ -249,11 +251,13 @@ class CachingSessionStore(CachingStore[ChangeLoggingSessionBytesStore]):
     ) -> Entries:
         # The cache is read before the store, for the reason that `CachingWindowStore._cached` describes.
         cache, is_one_key = self.cache, from_key is not None and from_key == to_key
+        earliest_ms, latest_ms = min(max(earliest_end_ms, 0), JAVA_LONG_MAX), min(latest_start_ms, JAVA_LONG_MAX)
         cached: list[tuple[bytes, bytes | None]] = []
-        if cache is not None:
-            cached = (
-                cache.items_of(from_key, SESSION_SUFFIX_BYTES) if from_key is not None and is_one_key else cache.items()
-            )
+        if cache is not None and from_key is not None and is_one_key and latest_ms >= 0:
+            first, last = session_key(from_key, 0, earliest_ms), session_key(from_key, latest_ms, JAVA_LONG_MAX)
+            cached = cache.items_of(from_key, first, last)
+        elif cache is not None:
+            cached = cache.items()
         changed = {
             key: value
             for key, value in cached

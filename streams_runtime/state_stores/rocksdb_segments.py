@@ -18,17 +18,25 @@ several RocksDBs, and it opens faster. If the retention changes, a store of Kafk
 from __future__ import annotations
 
 import logging
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import islice, repeat
 from operator import add, itemgetter
+from threading import get_ident
 
 from streams_runtime.common.errors import ChangelogOfAnotherKind
 from streams_runtime.common.records import BytesColumn
 from streams_runtime.logs.base import RecordBatch
 from streams_runtime.state_stores.rocksdb import RocksDBStore
-from streams_runtime.state_stores.state_store import StoreContext, WrappedStateStore, ignore_expired, ignore_read_again
+from streams_runtime.state_stores.state_store import (
+    Entries,
+    StoreContext,
+    WrappedStateStore,
+    ignore_expired,
+    ignore_read_again,
+)
 from streams_runtime.state_stores.store_format import StoreFormat
 from streams_runtime.state_stores.transaction_buffer import TransactionBuffer
 from streams_runtime.state_stores.window_keys import NO_STREAM_TIME_MS, SEGMENT_BYTES, WindowRetention
@@ -39,6 +47,9 @@ Database = TransactionBuffer | RocksDBStore
 INDEX = b"\x80"
 """The first byte of all index keys. Segment numbers are not negative, so their first byte is lower."""
 
+MAX_KNOWN_KEYS = 1_000
+_MAX_KNOWN = 100_000
+
 _MOVE_BATCH_SIZE = 10_000
 
 _logger = logging.getLogger(__name__)
@@ -48,15 +59,16 @@ _logger = logging.getLogger(__name__)
 class SegmentedKeys:
     """The byte format of the keys in a changelog. `kind`: the kind of store, for errors. `time`: the slice with the
     time that decides the segment, as 8 big-endian bytes. `order`: the slice that an index key has before the key
-    itself; it begins with the time. `order_bytes`: the length of this slice. `is_key`: returns True if a store of this
-    kind may have written the key. `are_keys`: a function (keys, their slices `time`) that returns True if `is_key` is
-    True for all keys.
+    itself; it begins with the time. `order_bytes`: the length of this slice. `suffix_bytes`: the number of bytes after
+    the record key. `is_key`: returns True if a store of this kind may have written the key. `are_keys`: a function
+    (keys, their slices `time`) that returns True if `is_key` is True for all keys.
     """
 
     kind: str
     time: slice
     order: slice
     order_bytes: int
+    suffix_bytes: int
     is_key: Callable[[bytes], bool]
     are_keys: Callable[[Sequence[bytes], Sequence[bytes]], bool]
 
@@ -83,6 +95,11 @@ class RocksDBSegmentedStore(WrappedStateStore[TransactionBuffer]):
         self._read_again: Callable[[str, str], None] = ignore_read_again
         self._newest_ms = NO_STREAM_TIME_MS
         """An upper bound for the times of all entries in the store."""
+        self._known: dict[bytes, list[bytes] | None] = {}
+        """The sorted keys of all entries of some record keys; None for a record key with more than MAX_KNOWN_KEYS
+        entries. Without these keys, each read of a record key would need a seek in RocksDB for each segment. A seek is
+        slow where many entries were deleted, as with sessions.
+        """
 
     def open(self, context: StoreContext) -> None:
         if self.is_open:
@@ -102,7 +119,8 @@ class RocksDBSegmentedStore(WrappedStateStore[TransactionBuffer]):
         return WindowRetention(retention_ms)
 
     def _note_eviction(self) -> None:
-        """Is called when keys have left the read cache."""
+        """Is called when keys have left the read cache, or are written to RocksDB directly."""
+        self._known.clear()
 
     # --- changes
 
@@ -123,6 +141,24 @@ class RocksDBSegmentedStore(WrappedStateStore[TransactionBuffer]):
         self.inner.put(segment_prefix(segment) + key, value)
         if self._file_format.time_ordered:
             self.inner.put(self._index_key(key), None if value is None else b"")
+        if self._known:
+            self._note_known(key, is_deleted=value is None)
+
+    def _note_known(self, key: bytes, *, is_deleted: bool) -> None:
+        record_key = key[: -self._keys.suffix_bytes]
+        keys = self._known.get(record_key)
+        if keys is None:
+            return
+        place = bisect_left(keys, key)
+        is_present = place < len(keys) and keys[place] == key
+        if is_deleted and is_present:
+            del keys[place]
+        elif not is_deleted and not is_present:
+            keys.insert(place, key)
+            if len(keys) > MAX_KNOWN_KEYS:
+                live_ms = self._retention.first_live_segment * self._retention.segment_interval_ms
+                keys = [each for each in keys if self._keys.time_of(each) >= live_ms]
+                self._known[record_key] = keys if len(keys) <= MAX_KNOWN_KEYS else None
 
     def _drop_expired(self) -> None:
         first_live = self._retention.first_live_segment
@@ -142,6 +178,35 @@ class RocksDBSegmentedStore(WrappedStateStore[TransactionBuffer]):
         first, last = from_ms // interval_ms, to_ms // interval_ms
         segments = reversed(self._segments) if reverse else self._segments
         return [segment for segment in segments if first <= segment <= last] if from_ms <= to_ms else []
+
+    def entries_of_key(self, record_key: bytes, first: bytes, last: bytes) -> Entries | None:
+        """Returns the keys and values of a record key's entries, from the key `first` to the key `last`, inclusive.
+        Values are read when the iterator reaches them. Returns None if the caller has to read the database: in another
+        thread, and if there are too many entries.
+        """
+        if get_ident() != self.inner.owner_thread:
+            return None
+        keys = self._known[record_key] if record_key in self._known else self._load_known(record_key)
+        if keys is None:
+            return None
+        interval_ms, get, time_of = self._retention.segment_interval_ms, self.inner.get, self._keys.time_of
+        found = keys[bisect_left(keys, first) : bisect_right(keys, last)]
+        values = ((key, get(segment_prefix(time_of(key) // interval_ms) + key)) for key in found)
+        return ((key, value) for key, value in values if value is not None)
+
+    def _load_known(self, record_key: bytes) -> list[bytes] | None:
+        if len(self._known) >= _MAX_KNOWN:
+            self._known.clear()
+        interval_ms = self._retention.segment_interval_ms
+        ranges: list[tuple[bytes, bytes]] = []
+        for segment in self._segments:
+            prefixed, from_ms = segment_prefix(segment) + record_key, segment * interval_ms
+            ranges.append((prefixed + _time_bytes(from_ms), prefixed + _time_bytes(from_ms + interval_ms)))
+        length = SEGMENT_BYTES + len(record_key) + self._keys.suffix_bytes
+        stored = (key[SEGMENT_BYTES:] for key, _ in self.inner.scan_ranges(ranges) if len(key) == length)
+        keys = list(islice(stored, MAX_KNOWN_KEYS + 1))
+        self._known[record_key] = known = keys if len(keys) <= MAX_KNOWN_KEYS else None
+        return known
 
     def entries_by_time(
         self, database: Database, from_ms: int, to_ms: int, reverse: bool = False
@@ -318,4 +383,8 @@ _INDEX_END = b"\x81"
 
 def _index_bound(time_ms: int) -> bytes:
     """Returns the lowest possible index key of this time."""
-    return INDEX + time_ms.to_bytes(SEGMENT_BYTES, "big")
+    return INDEX + _time_bytes(time_ms)
+
+
+def _time_bytes(time_ms: int) -> bytes:
+    return time_ms.to_bytes(SEGMENT_BYTES, "big")

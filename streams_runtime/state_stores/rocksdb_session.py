@@ -31,6 +31,7 @@ _KEYS = SegmentedKeys(
     time=END,
     order=WINDOW,
     order_bytes=SESSION_SUFFIX_BYTES,
+    suffix_bytes=SESSION_SUFFIX_BYTES,
     is_key=is_session_key,
     are_keys=are_session_keys,
 )
@@ -90,20 +91,30 @@ class RocksDBSessionStore(RocksDBSegmentedStore):
     ) -> Entries:
         """`times`: the earliest end and the latest start."""
         earliest_ms, latest_ms = max(times[0], self._retention.earliest_readable_ms), min(times[1], JAVA_LONG_MAX)
-        segments = self.segments_between(earliest_ms, JAVA_LONG_MAX)
-        if latest_ms < 0 or not segments:
+        self.inner.require_open()
+        if latest_ms < 0 or earliest_ms > JAVA_LONG_MAX:
             return iter(())
+        entries = None
+        if database is self.inner and from_key is not None and from_key == to_key:
+            last = session_key(from_key, latest_ms, JAVA_LONG_MAX)
+            entries = self.entries_of_key(from_key, session_key(from_key, 0, earliest_ms), last)
+        stored = self._scanned(database, from_key, to_key, earliest_ms, latest_ms) if entries is None else entries
+        found = (entry for entry in stored if is_within(entry[0], from_key, to_key, earliest_ms, latest_ms))
+        return reversed(list(found)) if reverse else found
+
+    def _scanned(
+        self, database: Database, from_key: bytes | None, to_key: bytes | None, earliest_ms: int, latest_ms: int
+    ) -> Entries:
+        """Returns the entries of `find_sessions`, and some more."""
         ranges: list[tuple[bytes, bytes]] = []
-        for segment in segments:
+        for segment in self.segments_between(earliest_ms, JAVA_LONG_MAX):
             prefix, exclusive_end = segment_prefix(segment), segment_prefix(segment + 1)
             if to_key is not None:
                 exclusive_end = after(session_key(prefix + to_key, latest_ms, JAVA_LONG_MAX))
             is_one_key = from_key == to_key and from_key is not None
             first = prefix + (from_key or b"")
             ranges.append((session_key(first, 0, earliest_ms) if is_one_key else first, exclusive_end))
-        stored = ((key[SEGMENT_BYTES:], value) for key, value in database.scan_ranges(ranges))
-        found = (entry for entry in stored if is_within(entry[0], from_key, to_key, earliest_ms, latest_ms))
-        return reversed(list(found)) if reverse else found
+        return ((key[SEGMENT_BYTES:], value) for key, value in database.scan_ranges(ranges))
 
     def find_by_end_from(self, database: Database, earliest_end_ms: int, latest_end_ms: int) -> Entries:
         if self._file_format.time_ordered:

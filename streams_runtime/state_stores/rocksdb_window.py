@@ -63,6 +63,7 @@ class RocksDBWindowStore(RocksDBSegmentedStore):
             time=START,
             order=START,
             order_bytes=SEGMENT_BYTES,
+            suffix_bytes=SUFFIX_BYTES,
             is_key=lambda key: is_window_key(key, duplicates=retain_duplicates),
             are_keys=lambda keys, starts: are_window_keys(keys, starts, duplicates=retain_duplicates),
         )
@@ -148,6 +149,12 @@ class RocksDBWindowStore(RocksDBSegmentedStore):
         self, database: Database, key: bytes, from_ms: int, to_ms: int, reverse: bool
     ) -> Iterator[tuple[int, bytes]]:
         from_ms, to_ms = max(from_ms, self._retention.earliest_readable_ms), min(to_ms, JAVA_LONG_MAX)
+        if database is self.inner and 0 <= from_ms <= to_ms:
+            first, last = window_key(key, from_ms, 0), window_key(key, to_ms, MAX_SEQUENCE)
+            known = self.entries_of_key(key, first, last)
+            if known is not None:
+                found = reversed(list(known)) if reverse else known
+                return ((suffix_of(each)[0], value) for each, value in found)
         length = SEGMENT_BYTES + len(key) + SUFFIX_BYTES
         ranges = []
         for segment in self.segments_between(from_ms, to_ms, reverse):
@@ -202,6 +209,7 @@ class RocksDBWindowStore(RocksDBSegmentedStore):
         """After an eviction, some present windows may be only in RocksDB. Windows that are newer than all present
         windows will be in memory.
         """
+        super()._note_eviction()
         self._in_memory_from_ms = self._newest_ms + 1
 
     def _may_be_stored(self, stored: bytes) -> bool:

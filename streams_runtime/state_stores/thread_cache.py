@@ -32,6 +32,7 @@ next commit. In this project, a change waits for the next commit only after `_MA
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right, insort
 from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any, Final, Protocol
@@ -217,23 +218,25 @@ class NamedCache:
         self._is_flushing = False
         self._size_bytes = 0
         self._suffix_bytes = 0
-        self._keys_of: dict[bytes, dict[bytes, None]] | None = None
-        """Maps each record key to the cache keys of its windows or sessions; None until `index_by_record_key`."""
+        self._keys_of: dict[bytes, list[bytes]] | None = None
+        """Maps each record key to its sorted cache keys; None until `index_by_record_key`."""
 
     def index_by_record_key(self, suffix_bytes: int) -> None:
         """Makes `items_of` fast. `suffix_bytes`: the number of bytes of a cache key after the record key."""
         if self._keys_of is None:
             self._suffix_bytes, self._keys_of = suffix_bytes, {}
-            for key in self._entries:
-                self._keys_of.setdefault(key[:-suffix_bytes], {})[key] = None
+            for key in sorted(self._entries):
+                self._keys_of.setdefault(key[:-suffix_bytes], []).append(key)
 
-    def items_of(self, record_key: bytes, suffix_bytes: int) -> list[tuple[bytes, bytes | None]]:
-        """Returns the cache keys and values of a record key. Any thread may call this method."""
-        if self._keys_of is not None:
-            return self._values_of(list(self._keys_of.get(record_key, ())))
-        length = len(record_key) + suffix_bytes
-        keys = [key for key in list(self._entries) if len(key) == length and key.startswith(record_key)]
-        return self._values_of(keys)
+    def items_of(self, record_key: bytes, first: bytes, last: bytes) -> list[tuple[bytes, bytes | None]]:
+        """Returns the cache keys and values of a record key. Any thread may call this method. `first`, `last`: the
+        lowest and the highest cache key.
+        """
+        if self._keys_of is None:
+            length = len(first)
+            return self._values_of([key for key in list(self._entries) if len(key) == length and first <= key <= last])
+        keys = self._keys_of.get(record_key, []).copy()  # a copy, because the task's thread may change the list
+        return self._values_of(keys[bisect_left(keys, first) : bisect_right(keys, last)])
 
     def set_flush_listener(self, listener: FlushListener, *, sends_old_values: bool) -> None:
         """Sets the function that each flush calls for each flushed change, before it writes the change to the store."""
@@ -335,7 +338,7 @@ class NamedCache:
             if key in dirty:
                 del dirty[key]  # `dirty[key] = context` will add the key at the end of `dirty`
         elif self._keys_of is not None:
-            self._keys_of.setdefault(key[: -self._suffix_bytes], {})[key] = None
+            insort(self._keys_of.setdefault(key[: -self._suffix_bytes], []), key)
         self._last_used = key
         dirty[key] = context
         # The limit may be exceeded even if this put does not make the cache larger. For example, another cache forwards
@@ -435,7 +438,7 @@ class NamedCache:
         self._thread.size_bytes -= size
         if self._keys_of is not None:
             keys = self._keys_of[key[: -self._suffix_bytes]]
-            del keys[key]
+            del keys[bisect_left(keys, key)]
             if not keys:
                 del self._keys_of[key[: -self._suffix_bytes]]
 
