@@ -80,9 +80,11 @@ def add_global_table(
     graph: StreamsGraph, source: StreamSourceNode, store: StoreArgument, name: str | None
 ) -> GlobalKTable[Any, Any]:
     """Adds a global table. `source`: the source of the table, which gets its name from this function. Raises
-    IllegalArgumentError for a Materialized without a name.
+    IllegalArgumentError for a Materialized without a name, and TopologyError for a versioned one.
     """
     settings, topic = checked_settings(store), source.topics[0]
+    if settings.is_versioned:
+        raise TopologyError("Invalid topology: GlobalTables cannot be versioned.")
     if store is not None and settings.name is None:
         raise IllegalArgumentError(
             f"The Materialized of the global table of topic {topic} needs the name of the store."

@@ -98,8 +98,10 @@ class SuppressionBufferFactory(StoreFactory):
 def suppressed(table: TableStage[K, V], suppress: Suppressed, name: str | None) -> TableStage[K, V]:
     """Adds a suppressed table. As in Kafka, a name from the user uses up no number of the counter of generated names.
     The buffer has the name of the table with the suffix `-store`, or a generated name. Raises TopologyError if the
-    table has no windows to wait for.
+    table is versioned, or has no windows to wait for.
     """
+    if table.operator.is_versioned:
+        raise TopologyError("Invalid topology: suppress() is only supported for non-versioned KTables")
     naming = table.graph.naming
     node_name = naming.processor(_PREFIX) if name is None else checked_name(name)
     waits_for_window = suppress.wait_ms is None

@@ -123,6 +123,8 @@ def test_should_refuse_what_cannot_be() -> None:
     users = builder.global_table("users", STRING, STRING)
     with pytest.raises(IllegalArgumentError, match="topic u needs the name of the store"):
         other.global_table("u", store=Materialized(persistent=False))
+    with pytest.raises(TopologyError, match=r"GlobalTables cannot be versioned\."):
+        other.global_table("v", store=Materialized("v", history_retention_ms=10))
     with pytest.raises(TopologyError, match=r"The key_selector of KStream.join must be a function, not None"):
         stream.join(users, str.__add__)
     with pytest.raises(TopologyError, match=r"the option key_selector only with a global table, not with a table"):
