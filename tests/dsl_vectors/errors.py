@@ -14,6 +14,7 @@ from tests.dsl_vectors.running import Run
 Error = dict[str, Any]
 
 _STREAMS_EXCEPTION = "org.apache.kafka.streams.errors.StreamsException"
+_CONFIG_EXCEPTION = "org.apache.kafka.common.config.ConfigException"
 _BOOM = "org.apache.kafka.streams.Functions$Boom"
 _HERE = re.compile(
     r"task \[\S+\] (?P<phase>processing|deserialization) failed: task=\S+, node=(?P<node>[^,]+), "
@@ -269,8 +270,10 @@ def _agree(kafka: Error, here: Error, run: Run) -> bool:
 
 def _refusals_agree(kafka: Error, here: Error) -> bool:
     if "rootClass" in kafka:
-        if _missing_serdes_agree(kafka, here) or _buffer_serde_is_missing(kafka, here):
-            return True
+        if kafka["rootClass"] == _CONFIG_EXCEPTION:
+            return _missing_serdes_agree(kafka, here) or _buffer_serde_is_missing(kafka, here)
+        if kafka["rootClass"] != _STREAMS_EXCEPTION:
+            return False
         kafka = kafka | {"message": f"{kafka['message']}: {kafka['rootMessage']}"}
     same_place = kafka["at"] == here["at"]
     if same_place and _CLASSES.get(kafka["class"]) == here["class"] and kafka["message"] == here["message"]:
