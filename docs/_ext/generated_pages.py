@@ -16,6 +16,7 @@ from sphinx.util.typing import ExtensionMetadata
 from docs._ext.command_pages import command_reference
 from docs._ext.config_tables import config_prefixes, coordinator_settings, placement_configs, runtime_configs
 from docs._ext.http_calls import coordinator_calls
+from docs._ext.kafka_counterparts import kafka_names, missing_names
 from docs._ext.metric_tables import instance_metrics, service_metrics
 from docs._ext.public_names import public_names
 
@@ -32,6 +33,8 @@ PARTS: Mapping[str, Callable[[], str]] = {
     "names of assignor.assignment": partial(public_names, "assignor.assignment"),
     "names of streams_runtime": partial(public_names, "streams_runtime"),
     "names of spark_jobs": partial(public_names, "spark_jobs.workers"),
+    "names of Kafka that are missing": missing_names,
+    "names of Kafka": kafka_names,
 }
 _COMMENT = re.compile(r"^<!-- generated: (?P<name>[\w ]+) -->$", re.MULTILINE)
 

@@ -14,6 +14,8 @@ from docs._ext.config_descriptions import PLACEMENT, RUNTIME
 from docs._ext.config_tables import coordinator_settings, placement_configs, runtime_configs
 from docs._ext.generated_pages import PARTS, filled_in
 from docs._ext.http_calls import calls, coordinator_calls, openapi_document
+from docs._ext.kafka_counterpart_tables import INSTEAD, LACKS
+from docs._ext.kafka_counterparts import PUBLIC_NAMES, counterparts, kafka_names, missing_names
 from docs._ext.markdown import code, table
 from docs._ext.metric_tables import instance_metrics, service_metrics
 from docs._ext.public_names import SECTIONS, public_names
@@ -154,6 +156,32 @@ def test_should_refuse_a_public_name_without_a_heading_of_its_own(
 
     with pytest.raises(ExtensionError, match=rf"without a heading of their own: {wrong}$"):
         public_names("spark_jobs.workers")
+
+
+def test_should_compare_every_public_name_of_kafka() -> None:
+    names = [each.kafka for each in counterparts()]
+    assert {name for name in names if name in PUBLIC_NAMES} == PUBLIC_NAMES.keys()
+    missing = rows(missing_names())
+    assert missing["kstream.KStream.print"][1] == "Use `peek` with `print`."
+    assert rows(kafka_names())["kstream.KStream.flatMapValues"][1] == "`KStream.flat_map_values`"
+    assert not missing.keys() & rows(kafka_names()).keys()
+
+
+@pytest.mark.parametrize(
+    ("table", "name", "text", "error"),
+    [
+        (INSTEAD, "kstream.Named", "`KStream.walk`", "names KStream.walk, which does not exist"),
+        (INSTEAD, "kstream.Named", "`KStream.map(nickname)`", "names KStream.map\\(nickname\\), which does not exist"),
+        (LACKS, "kstream.KStream.merge", "It is missing.", "KStream.merge exists, so the entry is wrong"),
+        (LACKS, "kstream.KStream.swim", "It is missing.", "that Kafka does not have: kstream.KStream.swim"),
+    ],
+)
+def test_should_refuse_an_entry_that_is_not_true(
+    monkeypatch: pytest.MonkeyPatch, table: dict[str, str], name: str, text: str, error: str
+) -> None:
+    monkeypatch.setitem(table, name, text)
+    with pytest.raises(ExtensionError, match=error):
+        list(counterparts())
 
 
 def test_should_write_signatures_that_sphinx_can_read() -> None:
