@@ -18,6 +18,14 @@ def after(key: bytes) -> bytes:
     return key + b"\x00"
 
 
+def last_suffixed(last: bytes, greatest: bytes) -> bytes:
+    """Returns a bound that no key up to `last` exceeds after a suffix was added to it. The suffix of a shorter key is
+    compared with the end of `last`, so the bound is the greatest one of all prefixes of `last`. `greatest`: the
+    greatest suffix.
+    """
+    return max(last[:length] + greatest for length in range(len(last) + 1))
+
+
 def prefix_end(prefix: bytes) -> bytes | None:
     """Returns the lowest key that is greater than all keys with this prefix, or None if there is no such key."""
     head = prefix.rstrip(b"\xff")

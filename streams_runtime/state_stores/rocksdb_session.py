@@ -20,6 +20,7 @@ from streams_runtime.state_stores.session_keys import (
     end_of,
     is_session_key,
     is_within,
+    last_session_key,
     session_key,
 )
 from streams_runtime.state_stores.state_store import Entries
@@ -110,7 +111,7 @@ class RocksDBSessionStore(RocksDBSegmentedStore):
         for segment in self.segments_between(earliest_ms, JAVA_LONG_MAX):
             prefix, exclusive_end = segment_prefix(segment), segment_prefix(segment + 1)
             if to_key is not None:
-                exclusive_end = after(session_key(prefix + to_key, latest_ms, JAVA_LONG_MAX))
+                exclusive_end = after(prefix + last_session_key(to_key, latest_ms))
             is_one_key = from_key == to_key and from_key is not None
             first = prefix + (from_key or b"")
             ranges.append((session_key(first, 0, earliest_ms) if is_one_key else first, exclusive_end))

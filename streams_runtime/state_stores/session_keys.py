@@ -9,6 +9,9 @@ of its end. Source: `SessionKeySchema`.
 import struct
 from collections.abc import Sequence
 
+from assignor.types import JAVA_LONG_MAX
+from streams_runtime.state_stores.key_ranges import last_suffixed
+
 SESSION_SUFFIX_BYTES = 16
 
 END = slice(-16, -8)
@@ -23,6 +26,13 @@ _SUFFIX = struct.Struct(">qq")
 def session_key(key: bytes, start_ms: int, end_ms: int) -> bytes:
     # if `key` is a bytearray, `+` would also return a bytearray, but `join` returns bytes
     return b"".join((key, _SUFFIX.pack(end_ms, start_ms)))
+
+
+def last_session_key(last: bytes, latest_start_ms: int) -> bytes:
+    """Returns a bound that no session key of a key up to `last` exceeds, if the session starts at `latest_start_ms` or
+    earlier.
+    """
+    return last_suffixed(last, _SUFFIX.pack(JAVA_LONG_MAX, latest_start_ms))
 
 
 def session_bounds(session_key: bytes) -> tuple[bytes, int, int]:

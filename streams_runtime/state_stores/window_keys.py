@@ -25,6 +25,7 @@ from collections.abc import Callable, Sequence
 from operator import itemgetter
 
 from assignor.types import JAVA_INT_MAX, JAVA_LONG_MAX
+from streams_runtime.state_stores.key_ranges import last_suffixed
 
 SEGMENT_BYTES = 8
 SUFFIX_BYTES = 12
@@ -52,11 +53,8 @@ def suffix_of(window_key: bytes) -> tuple[int, int]:
 
 
 def last_window_key(last: bytes) -> bytes:
-    """Returns a bound that no window key of a key up to `last` exceeds. The suffix of a shorter key is compared with
-    the end of `last`, so the bound is the greatest window key of all prefixes of `last`.
-    """
-    greatest = _SUFFIX.pack(JAVA_LONG_MAX, MAX_SEQUENCE)
-    return max(last[:length] + greatest for length in range(len(last) + 1))
+    """Returns a bound that no window key of a key up to `last` exceeds."""
+    return last_suffixed(last, _SUFFIX.pack(JAVA_LONG_MAX, MAX_SEQUENCE))
 
 
 def is_key_between(first: bytes | None, last: bytes | None) -> Callable[[bytes], bool]:

@@ -79,6 +79,12 @@ def test_should_read_single_sessions_ranges_of_keys_and_ranges_of_time(open_stor
     assert starts(store.find_sessions_by_end(20, 40)) == [("a", 10), ("ab", 15), ("a", 30)]
 
 
+def test_should_find_a_key_that_is_the_beginning_of_the_last_key_of_a_range(open_store: Open) -> None:
+    """The last key goes on with bytes that are lower than the bytes of a session's end."""
+    store = filled(open_store())
+    assert starts(store.fetch_keys("a", "a" + 8 * "\0")) == [("a", 10), ("a", 30)]
+
+
 def test_should_delete_sessions_by_none_and_by_remove(open_store: Open) -> None:
     store = filled(open_store())
     store.put(Windowed("a", 10, 20), None)
