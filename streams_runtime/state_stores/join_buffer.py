@@ -21,6 +21,7 @@ from streams_runtime.serdes import Serde
 from streams_runtime.state_stores.buffer_values import BufferValue, deserialize_buffer_value, serialize_buffer_value
 from streams_runtime.state_stores.builders import SerdesStoreBuilder
 from streams_runtime.state_stores.change_logging import ChangeLoggingKeyValueBytesStore
+from streams_runtime.state_stores.key_ranges import after
 from streams_runtime.state_stores.rocksdb import RocksDBStore
 from streams_runtime.state_stores.state_store import KeyValueBytesStore, SerdesStore, StoreContext
 from streams_runtime.state_stores.store_format import StoreFormat, StoreKind
@@ -45,6 +46,7 @@ class JoinBuffer(SerdesStore[KeyValueBytesStore, K, V]):
 
     def _forget_times(self) -> None:
         self._observed_ms: int | None = None  # None: it has to be read from the store
+        self._numbered_to_ms = -1  # up to this time, the buffer may have numbers that this object has not assigned
         self._earliest_ms = 0  # no record in the buffer is earlier
 
     def open(self, context: StoreContext) -> None:
@@ -64,7 +66,7 @@ class JoinBuffer(SerdesStore[KeyValueBytesStore, K, V]):
             return False
         stored_key = _TIME.pack(0, timestamp_ms) + self._serialized_key(key)
         data = serialize_buffer_value(BufferValue(context, self._serialize_value(value)))
-        self.inner.put(stored_key + self._free_sequence(stored_key), data)
+        self.inner.put(stored_key + self._free_sequence(stored_key, timestamp_ms), data)
         self._observed_ms = max(observed_ms, timestamp_ms)
         self._earliest_ms = min(self._earliest_ms, timestamp_ms)
         return True
@@ -86,10 +88,18 @@ class JoinBuffer(SerdesStore[KeyValueBytesStore, K, V]):
     def _stream_time_ms(self) -> int:
         if self._observed_ms is None:
             newest = next(self.inner.scan(None, None, reverse=True), None)
-            self._observed_ms = -1 if newest is None else _TIME.unpack_from(newest[0])[1]
+            self._observed_ms = self._numbered_to_ms = -1 if newest is None else _TIME.unpack_from(newest[0])[1]
         return self._observed_ms
 
-    def _free_sequence(self, stored_key: bytes) -> bytes:
+    def _free_sequence(self, stored_key: bytes, timestamp_ms: int) -> bytes:
+        """Returns the next sequence number. It is higher than the numbers of earlier records with this key and
+        timestamp, so that equal records leave the buffer in the order of their puts.
+        """
+        if timestamp_ms <= self._numbered_to_ms:
+            length = len(stored_key) + _SEQUENCE.size  # a stored key of another length belongs to a longer record key
+            for found, _ in self.inner.scan(stored_key, after(stored_key + _SEQUENCE.pack(_MAX_SEQUENCE))):
+                if len(found) == length:
+                    self._sequence = max(self._sequence, _SEQUENCE.unpack(found[-_SEQUENCE.size :])[0])
         while True:
             self._sequence = (self._sequence + 1) & _MAX_SEQUENCE
             sequence = _SEQUENCE.pack(self._sequence)
