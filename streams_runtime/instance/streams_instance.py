@@ -197,6 +197,8 @@ class StreamsInstance:
                 self.metrics, state_changed=self._thread_changed, failed=self._global_thread_failed
             )
             if self._global is not None:
+                if self._closing:  # `close` was called before the global thread existed, and could not ask it to close
+                    self._global.ask_to_close()
                 self._global.start()
             self._start_threads()
         except BaseException:

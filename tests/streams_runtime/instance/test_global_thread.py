@@ -222,6 +222,19 @@ def test_should_end_a_start_that_is_closed_during_the_restore(
     assert instance.wait(TIMEOUT_S) is InstanceState.NOT_RUNNING
 
 
+def test_should_restore_nothing_if_it_is_closed_before_it_has_a_global_thread(
+    log: Log, tmp_path: Path, coordinator: CoordinatorProcess
+) -> None:
+    write(log, "users", ("a", "1"))
+    restores = Restores()
+    options = InstanceOptions(restore_listener=restores)
+    instance = StreamsInstance(application(enriched(), tmp_path), coordinator.url, options)
+    instance.set_state_listener(lambda new, _old: new is InstanceState.REBALANCING and instance.close(0))
+    instance.start()
+    assert instance.wait(TIMEOUT_S) is InstanceState.NOT_RUNNING
+    assert not restores.starts
+
+
 @pytest.mark.long
 @pytest.mark.parametrize("seed", range(3))
 def test_should_count_every_record_once_when_it_is_killed_again_and_again(tmp_path: Path, seed: int) -> None:
