@@ -144,7 +144,7 @@ class Application:
         """
         try:
             return ThreadErrorResponse(self.uncaught_exception_handler(error))
-        except Exception:
+        except BaseException:  # SystemExit, too: it would end only the calling thread, and no other thread would know
             _logger.exception("the uncaught exception handler failed; shutting down")
             return ThreadErrorResponse.SHUTDOWN_CLIENT
 

@@ -185,6 +185,18 @@ def test_should_end_the_instance_if_it_fails_and_never_replace_it(
     assert were_open == [True], "tasks may read the stores until they are closed"
 
 
+def test_should_end_the_instance_if_the_handler_of_its_error_calls_exit(
+    log: Log, tmp_path: Path, coordinator: CoordinatorProcess
+) -> None:
+    def handler(_error: Exception) -> ThreadErrorResponse:
+        raise SystemExit(1)
+
+    instance = StreamsInstance(application(failing(), tmp_path, uncaught_exception_handler=handler), coordinator.url)
+    instance.start()
+    write(log, "users", ("a", "poison"))
+    assert instance.wait(TIMEOUT_S) is InstanceState.ERROR
+
+
 def test_should_not_start_if_a_store_cannot_be_restored(
     log: Log, tmp_path: Path, coordinator: CoordinatorProcess
 ) -> None:
