@@ -11,14 +11,14 @@ Rules:
   its timestamp is below observed stream time minus the history retention.
 - A deletion is never the newest version on disk. It is the end of an older version, or a version without value in a
   segment. So deletions also expire.
-- `restore` uses the highest timestamp of its batch as observed stream time, so it does not write versions that expire
-  in the same batch.
+- `restore` expires versions at the same stream time as the puts did, so the result does not depend on batches.
 
 Source: `RocksDBVersionedStore`, `LogicalKeyValueSegments`; KIP-889, KIP-968. Differs from Kafka: if a new version of an
 application changes the length of segments, the store is restored from its changelog. Kafka does not find the old
 versions then. After a restart, this store finds its segments on disk; in Kafka 4.3, the older versions of a key are
-lost. `versions` finds all versions of a time range; Kafka does not find a version that ends after the last segment of
-the range.
+lost. Kafka restores a batch with the highest timestamp of the batch as stream time; a deletion that has expired by then
+is missing, and an older version that was put after it becomes the newest one. `versions` finds all versions of a time
+range; Kafka does not find a version that ends after the last segment of the range.
 """
 
 from __future__ import annotations
@@ -149,11 +149,11 @@ class RocksDBVersionedStore(WrappedStateStore[TransactionBuffer]):
         return None if self.put(key, None, timestamp_ms) == NOT_PUT else present
 
     def restore(self, batch: RecordBatch) -> None:
-        rows, last_ms = _RestoredRows(self.inner), max((self._observed_ms, *batch.timestamps_ms))
+        rows = _RestoredRows(self.inner)
         for key, value, timestamp_ms in zip(batch.keys, batch.values, batch.timestamps_ms, strict=True):
             if key is not None and timestamp_ms >= self._observed_ms - self._retention_ms:
                 self._observed_ms = max(self._observed_ms, timestamp_ms)
-                self._put(rows, last_ms, key, value, timestamp_ms)
+                self._put(rows, self._observed_ms, key, value, timestamp_ms)
         self.inner.restore_columns(rows.changes.keys(), rows.changes.values(), batch.offsets[-1])
 
     def _put(self, rows: _Rows, now_ms: int, key: bytes, value: bytes | None, timestamp_ms: int) -> int:

@@ -85,6 +85,21 @@ def test_should_have_the_same_versions_after_a_restore(open_store: Open, seed: i
     assert committed_offset(restored) == 299
 
 
+@pytest.mark.parametrize("batches", [1, 2, 4])
+def test_should_restore_a_late_version_before_a_deletion_that_expires_in_the_same_batch(
+    open_store: Open, batches: int
+) -> None:
+    changes = RecordedChanges()
+    store, restored = open_store(changes=changes), open_store("b")
+    for key, value, timestamp_ms in (("a", "old", 1_000), ("a", None, 9_000), ("a", "late", 8_500), ("b", "x", 30_000)):
+        store.put(key, value, timestamp_ms)
+    size = len(changes.changes) // batches
+    for first in range(0, len(changes.changes), size):
+        restored.restore(as_batch(changes.changes[first : first + size]))
+    assert store.get("a") is restored.get("a") is None
+    assert all_versions(store) == all_versions(restored)
+
+
 def test_should_refuse_and_log_a_version_that_is_older_than_the_history(open_store: Open, tmp_path: Path) -> None:
     changes, expired = RecordedChanges(), list[str]()
     store = open_store(changes=changes)
