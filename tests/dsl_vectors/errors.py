@@ -287,13 +287,18 @@ def _missing_serdes_agree(kafka: Error, here: Error) -> bool:
 
 
 def _buffer_serde_is_missing(kafka: Error, here: Error) -> bool:
-    """Kafka misses the serdes of a buffer when it initializes the processor, which the buffer is named after."""
+    """Kafka misses the serdes of a buffer when it initializes the processor. The buffer of a processor with a name is
+    named after it; the number of a buffer without a name is the next after the number of its processor.
+    """
     node = re.fullmatch(r"failed to initialize processor (?P<node>\S+)", kafka["message"] or "")
     theirs = re.fullmatch(r"Please specify a (?P<what>key|value) serde or set one through .*", kafka["rootMessage"])
-    ours = re.fullmatch(r".*: (?P<node>\S+)-store needs a (?P<what>key|value) serde, .*", here.get("rootMessage") or "")
+    ours = re.fullmatch(r".*: (?P<buffer>\S+) needs a (?P<what>key|value) serde, .*", here.get("rootMessage") or "")
     if kafka["at"] != here["at"] or node is None or theirs is None or ours is None:
         return False
-    return (node["node"], theirs["what"]) == (ours["node"], ours["what"])
+    names = {f"{node['node']}-store"}
+    if generated := re.fullmatch(r"KTABLE-SUPPRESS-(?P<number>\d{10})", node["node"]):
+        names.add(f"KTABLE-SUPPRESS-STATE-STORE-{int(generated['number']) + 1:010}")
+    return ours["buffer"] in names and theirs["what"] == ours["what"]
 
 
 def _failed_in_process(kafka: Error, here: re.Match[str], run: Run) -> bool:

@@ -33,7 +33,7 @@ from tests.dsl_vectors.initial_values import give_initial_values
 from tests.dsl_vectors.json_values import MAX_LONG, decode, encode, serde_named, to_json
 from tests.dsl_vectors.processor_api_operators import TopologyMaker
 from tests.dsl_vectors.processors import KAFKAS_METADATA_OF_PUNCTUATORS, NO_METADATA
-from tests.dsl_vectors.suppression_operators import ChangesInKafkasOrder, buffer_changelogs
+from tests.dsl_vectors.suppression_operators import buffer_changelogs, log_buffers_in_kafkas_order
 
 APPLICATION = "app"
 DEAD_LETTER_TOPIC = "errors.dead.letter.queue.topic.name"
@@ -78,7 +78,7 @@ class Run:
     sink_parents: dict[str, tuple[str, ...]] = field(default_factory=dict)
     sink_topics: dict[str, str] = field(default_factory=dict)
     stores: frozenset[str] = frozenset()
-    buffer_changelogs: dict[str, ChangesInKafkasOrder] = field(default_factory=dict)
+    buffer_changelogs: frozenset[str] = frozenset()
     join_buffer_changelogs: frozenset[str] = frozenset()
 
 
@@ -90,6 +90,7 @@ def run(case: Case, as_kafka: AsKafka = AsKafka()) -> Run:
     result = Run()
     try:
         topology = maker.make()
+        log_buffers_in_kafkas_order(topology)
         if as_kafka.one_task:
             _make_one_task(topology)
         _describe(topology, result)
@@ -278,19 +279,15 @@ class _Following:
         for topic in self.driver.produced_topic_names():
             if topic not in self.readers:
                 self.readers[topic] = self.driver.create_output_topic(topic, BYTES, BYTES)
+        without_timestamps = self.result.buffer_changelogs | self.result.join_buffer_changelogs
         for topic, reader in sorted(self.readers.items()):
             records = reader.read_all()
-            if topic in self.result.buffer_changelogs:
-                for row in self.result.buffer_changelogs[topic].rows(records):
-                    self.result.sent[index] += 1
-                    internal(topic, f"{_hex(row[0])} {_hex(row[1])} null\n")
-                continue
             for key, value, timestamp_ms, headers in records[1:] if topic == piped_to else records:
                 self.result.sent[index] += 1
                 if topic in self.case.topics:
                     outputs.append(self._output(index, topic, key, value, timestamp_ms, headers))
                 else:
-                    time = "null" if topic in self.result.join_buffer_changelogs else timestamp_ms
+                    time = "null" if topic in without_timestamps else timestamp_ms
                     internal(topic, f"{_hex(key)} {_hex(value)} {time}\n")
 
     def _output(
