@@ -151,9 +151,10 @@ def _describe(topology: Topology, result: Run) -> None:
 
 
 def _make_one_task(topology: Topology) -> None:
-    """A processor below all sources, which does nothing, makes them one subtopology."""
-    nodes = topology.definition().nodes.values()
-    sources = [node.name for node in nodes if isinstance(node, SourceNode)]
+    """A processor below all sources, which does nothing, makes them one subtopology. Global stores are in no task."""
+    definition = topology.definition()
+    own = [node for name, node in definition.nodes.items() if name not in definition.global_nodes()]
+    sources = [node.name for node in own if isinstance(node, SourceNode)]
     topology.add_processor("one-task", _Ignoring, sources)
 
 
