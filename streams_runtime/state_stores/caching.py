@@ -18,7 +18,8 @@ Rules:
 Source: `CachedStateStore`, `CachingKeyValueStore`, `CachingWindowStore`, `CachingSessionStore`,
 `SegmentedCacheFunction`. Differs from Kafka: a change is forwarded before it is written, so that a flush can be
 repeated after an error of the log. `close` never flushes. Reading a range does not count as a use of its keys. A
-reverse range leaves out deleted keys; Kafka returns them with the value null.
+reverse range leaves out deleted keys; Kafka returns them with the value null. A session store finds sessions from a
+time before 1970 on, as it does for a record whose timestamp is less than the gap; in Kafka, such a read fails.
 """
 
 from collections.abc import Iterator

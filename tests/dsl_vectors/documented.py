@@ -156,6 +156,24 @@ def _without_dead_letters(case: Case, tried: Run) -> Run:
     return replace(tried, answer={**tried.answer, "outputs": outputs})
 
 
+# Kafka's cached session store fails on a record whose time is less than the gap
+
+
+def _fails_before_the_first_gap(case: Case, _first: Run) -> bool:
+    error = case.written.get("error", {})
+    if error.get("rootMessage") != "Error iterating over segments: segment interval has changed":
+        return False
+    gaps = [each["windows"]["gap_ms"] for each in case.operators if each.get("windows", {}).get("type") == "session"]
+    return any(case.inputs[error["at"]]["timestamp_ms"] < gap_ms for gap_ms in gaps)
+
+
+def _ended_by_kafkas_error(case: Case, _tried: Run) -> Run:
+    """The run up to the input that fails in Kafka, with Kafka's error. Nothing that a run shows follows an error."""
+    error = case.written["error"]
+    before = run(Case({**case.written, "inputs": case.inputs[: error["at"]]}))
+    return replace(before, answer={**before.answer, "error": error})
+
+
 DOCUMENTED = (
     Documented(
         "the old value of a new aggregate is None; in Kafka without a record cache the initializer's",
@@ -186,6 +204,11 @@ DOCUMENTED = (
         "driver: Kafka's has one task, and so another order of joined records with equal timestamps",
         _joins_repartition_topics,
         AsKafka(one_task=True),
+    ),
+    Documented(
+        "a session store takes a record from before the first gap; Kafka's with a record cache fails",
+        _fails_before_the_first_gap,
+        changed=_ended_by_kafkas_error,
     ),
     Documented(
         "driver: Kafka's loses dead letters of records that cannot be read, with exactly-once",

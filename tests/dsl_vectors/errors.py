@@ -152,12 +152,13 @@ _NO_SERDE = _Refusal(
     (
         "start",
         _STREAMS_EXCEPTION,
-        r"(Failed to initialize (key|value) serdes for \w+ node|failed to initialize processor) (?P<node>.+)",
+        r"(Failed to initialize (key|value) serdes for (\w+ node|store)|failed to initialize processor) (?P<node>.+)",
     ),
     (
         "start",
         "InputError",
-        r"topology: Invalid topology: (?P<node>.+) needs a (key|value) serde, and no call before .*",
+        r"topology: Invalid topology: (?P<node>[^ ,]+)(, which reads .+,)? needs a (key|value) serde, "
+        r"and no call before .*",
     ),
 )
 _NO_SERDE_ROOT = re.compile(r"Please specify a (?P<what>key|value) serde or set one through StreamsConfig#.*")
@@ -239,7 +240,7 @@ def headers_agree(kafka_class: str, kafka_message: str, here_class: str, here_me
 def error_difference(kafka: Error | None, run: Run) -> str | None:
     """None if both are the same error, or both none."""
     here: Error | None = run.answer.get("error")
-    if kafka is None and here is None:
+    if kafka == here:
         return None
     if kafka is not None and here is not None and _agree(kafka, here, run):
         return None
