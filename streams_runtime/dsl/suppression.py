@@ -101,7 +101,10 @@ def suppressed(table: TableStage[K, V], suppress: Suppressed, name: str | None) 
     table is versioned, or has no windows to wait for.
     """
     if table.operator.is_versioned:
-        raise TopologyError("Invalid topology: suppress() is only supported for non-versioned KTables")
+        store = table.operator.store
+        is_own = store is not None and store.settings.is_versioned
+        note = "" if is_own else " (note that version semantics might be inherited from upstream)"
+        raise TopologyError(f"Invalid topology: suppress() is only supported for non-versioned KTables{note}")
     naming = table.graph.naming
     node_name = naming.processor(_PREFIX) if name is None else checked_name(name)
     waits_for_window = suppress.wait_ms is None

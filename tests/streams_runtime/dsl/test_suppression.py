@@ -143,8 +143,10 @@ def test_should_refuse_to_wait_for_windows_of_a_table_without_windows() -> None:
 
 def test_should_refuse_a_versioned_table() -> None:
     table = StreamsBuilder().table("in", STRING, STRING, store=Materialized("kept", history_retention_ms=10))
-    with pytest.raises(TopologyError, match="only supported for non-versioned KTables"):
+    with pytest.raises(TopologyError, match=r"only supported for non-versioned KTables$"):
         table.suppress(Suppressed.until_time_limit(5))
+    with pytest.raises(TopologyError, match="version semantics might be inherited from upstream"):
+        table.map_values(str.upper).suppress(Suppressed.until_time_limit(5))
 
 
 def test_should_refuse_what_is_no_suppressed() -> None:
