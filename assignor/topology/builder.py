@@ -150,12 +150,13 @@ class TopologyBuilder:
         return self
 
     def with_suppliers(self, change: Callable[[object], object]) -> TopologyBuilder:
-        """Applies the function `change` to the suppliers of nodes and stores. Returns a builder with the new suppliers,
-        or this builder if no supplier has changed.
+        """Applies the function `change` to the suppliers of stores and nodes. Returns a builder with the new suppliers,
+        or this builder if no supplier has changed. Stores come first, as Kafka initializes the stores of a task before
+        its nodes: of several missing serdes, the error names the one that Kafka names.
         """
-        nodes = {name: _with_supplier(node, change) for name, node in self._nodes.items()}
-        stores = {name: _with_supplier(store, change) for name, store in self._stores.items()}
         global_stores = {name: _with_supplier(store, change) for name, store in self._global_stores.items()}
+        stores = {name: _with_supplier(store, change) for name, store in self._stores.items()}
+        nodes = {name: _with_supplier(node, change) for name, node in self._nodes.items()}
         if all(
             map(
                 is_,

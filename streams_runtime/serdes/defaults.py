@@ -4,7 +4,8 @@ use these serdes.
 The value of some configs is the name of a Python object. `imported_object` imports the object with this name. If the
 object is a class, `made` makes an instance of the class. If a serde is missing, the DSL uses a `DefaultSerde` in its
 place. The Application knows the configs, and replaces each `DefaultSerde` by the default serde. Source:
-`WrappingNullableUtils.prepareSerde`, `StreamsConfig.defaultKeySerde`.
+`WrappingNullableUtils.prepareSerde`, `StreamsConfig.defaultKeySerde`. Differs from Kafka: the Application finds a
+missing serde before any processor is initialized. In Kafka, an error of a processor's `init` may come first.
 """
 
 import importlib

@@ -113,9 +113,9 @@ def test_should_prefer_the_serde_that_is_given() -> None:
         (lambda builder: builder.stream("in", STRING).to("out"), "which reads in, needs a value serde"),
         (
             lambda builder: builder.stream("in", STRING, STRING).map(_swapped).group_by_key().count(store="n"),
-            "n-repartition needs a key serde",
+            "n needs a key serde",
         ),
-        (lambda builder: builder.table("in", STRING, store="kept"), "which reads in, needs a value serde"),
+        (lambda builder: builder.table("in", STRING, store="kept"), "kept needs a value serde"),
     ],
 )
 def test_should_name_the_node_whose_serde_is_missing(topology: Any, message: str) -> None:
