@@ -117,12 +117,16 @@ if TYPE_CHECKING:
     )
     from streams_runtime.processors.timestamp_extractors import wallclock_timestamp as wallclock_timestamp
     from streams_runtime.processors.topology import Topology as Topology
-    from streams_runtime.queries.client import CopyAnswered as CopyAnswered
     from streams_runtime.queries.client import QueryFailed as QueryFailed
     from streams_runtime.queries.client import StateStoreClient as StateStoreClient
-    from streams_runtime.queries.client import StoreValue as StoreValue
-    from streams_runtime.queries.client import StoreWindows as StoreWindows
-    from streams_runtime.queries.client import WindowValue as WindowValue
+    from streams_runtime.queries.query_results import CopyAnswered as CopyAnswered
+    from streams_runtime.queries.query_results import SessionValue as SessionValue
+    from streams_runtime.queries.query_results import StoreSessions as StoreSessions
+    from streams_runtime.queries.query_results import StoreValue as StoreValue
+    from streams_runtime.queries.query_results import StoreVersions as StoreVersions
+    from streams_runtime.queries.query_results import StoreWindows as StoreWindows
+    from streams_runtime.queries.query_results import VersionValue as VersionValue
+    from streams_runtime.queries.query_results import WindowValue as WindowValue
     from streams_runtime.queries.store_metadata import KeyQueryMetadata as KeyQueryMetadata
     from streams_runtime.serdes import BOOLEAN as BOOLEAN
     from streams_runtime.serdes import BYTES as BYTES

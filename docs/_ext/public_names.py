@@ -47,8 +47,8 @@ SECTIONS: dict[str, Mapping[str, str]] = {
             CoordinatorProcess CoordinatorClient GroupMembershipOperation group_body
         """,
         "Ask the stores of running instances": """
-            StateStoreClient StoreValue StoreWindows WindowValue CopyAnswered KeyQueryMetadata
-            IsolationLevel QueryFailed
+            StateStoreClient StoreValue StoreWindows WindowValue StoreSessions SessionValue StoreVersions VersionValue
+            CopyAnswered KeyQueryMetadata IsolationLevel QueryFailed
         """,
         "Topics": "RecordProducer read_topic ConsumedRecord open_log NewTopic TaskId TopicPartition",
         "Test a topology": "TopologyTestDriver InputTopic OutputTopic NodeRun RunsHow",

@@ -20,7 +20,6 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote
 
@@ -33,6 +32,17 @@ from coordinator_client.http_client import http_client, transport_problem
 from streams_runtime.logs.base import IsolationLevel
 from streams_runtime.queries.answers import Answer, known_location
 from streams_runtime.queries.problems import FINAL, QueryCode, QueryProblem
+from streams_runtime.queries.query_results import (
+    CopyAnswered,
+    StoreSessions,
+    StoreValue,
+    StoreVersions,
+    StoreWindows,
+    sessions_of,
+    value_of,
+    versions_of,
+    windows_of,
+)
 from streams_runtime.queries.store_metadata import (
     ApplicationMetadata,
     KeyQueryMetadata,
@@ -50,48 +60,6 @@ CALLS_A_QUERY = 4
 """The number of HTTP calls that a query can make, even if all of them time out. The time-out of a call is at most the
 query's time limit divided by this number.
 """
-
-
-@dataclass(frozen=True, slots=True)
-class CopyAnswered:
-    """The store copy that answered the query. `role`: active or standby. `lag`: the number of changelog records that
-    the copy had not yet read at the last measurement. `isolation_level`: the level with which the copy was read. It is
-    READ_UNCOMMITTED for a store that does not keep its committed state apart, whatever level the query gave.
-    """
-
-    host: str
-    role: str
-    lag: int
-    isolation_level: IsolationLevel
-
-
-@dataclass(frozen=True, slots=True)
-class StoreValue:
-    """The value of a key. `value`: the bytes of the value, as the store's value serde writes them; None if the key has
-    no value. `timestamp_ms`: the timestamp of the value; None if the store has no timestamps.
-    """
-
-    value: bytes | None
-    timestamp_ms: int | None
-    source: CopyAnswered
-
-
-@dataclass(frozen=True, slots=True)
-class WindowValue:
-    """One window of a key. `timestamp_ms`: the timestamp of the value; None if the store has no timestamps."""
-
-    start_ms: int
-    value: bytes
-    timestamp_ms: int | None
-
-
-@dataclass(frozen=True, slots=True)
-class StoreWindows:
-    """Windows of one key, oldest first. `more`: True if the key has further windows that are not in the result."""
-
-    windows: tuple[WindowValue, ...]
-    more: bool
-    source: CopyAnswered
 
 
 class _NoAnswerYet(Exception):
@@ -200,11 +168,7 @@ class StateStoreClient(AbstractContextManager["StateStoreClient"]):
             as_of_ms=as_of_ms,
             isolation_level=isolation_level,
         )
-
-        def read(document: Mapping[str, Any], source: CopyAnswered) -> StoreValue:
-            return StoreValue(_bytes(document["value_base64"]), document["timestamp_ms"], source)
-
-        return self._query(store, key, "key", parameters, partition, max_lag, read)
+        return self._query(store, key, "key", parameters, partition, max_lag, value_of)
 
     def windows(
         self,
@@ -230,15 +194,61 @@ class StateStoreClient(AbstractContextManager["StateStoreClient"]):
             limit=limit,
             isolation_level=isolation_level,
         )
+        return self._query(store, key, "windows", parameters, partition, max_lag, windows_of)
 
-        def read(document: Mapping[str, Any], source: CopyAnswered) -> StoreWindows:
-            windows = tuple(
-                WindowValue(one["window_start_ms"], base64.b64decode(one["value_base64"]), one["timestamp_ms"])
-                for one in document["windows"]
-            )
-            return StoreWindows(windows, document["more"], source)
+    def sessions(
+        self,
+        store: str,
+        key: bytes,
+        *,
+        earliest_end_ms: int | None = None,
+        latest_start_ms: int | None = None,
+        max_lag: int | None = None,
+        partition: int | None = None,
+        limit: int = 100,
+        isolation_level: IsolationLevel | None = None,
+    ) -> StoreSessions:
+        """Returns the sessions of a key that end at `earliest_end_ms` or later, and start at `latest_start_ms` or
+        earlier. If a bound is None, the range is open at this end. The parameters `max_lag`, `partition` and
+        `isolation_level` are as in `get`.
+        """
+        parameters = _parameters(
+            key,
+            max_lag=max_lag,
+            partition=partition,
+            earliest_end_ms=earliest_end_ms,
+            latest_start_ms=latest_start_ms,
+            limit=limit,
+            isolation_level=isolation_level,
+        )
+        return self._query(store, key, "sessions", parameters, partition, max_lag, sessions_of)
 
-        return self._query(store, key, "windows", parameters, partition, max_lag, read)
+    def versions(
+        self,
+        store: str,
+        key: bytes,
+        from_ms: int | None = None,
+        to_ms: int | None = None,
+        *,
+        max_lag: int | None = None,
+        partition: int | None = None,
+        limit: int = 100,
+        isolation_level: IsolationLevel | None = None,
+    ) -> StoreVersions:
+        """Returns the versions of a key that were valid at some time between `from_ms` and `to_ms`, inclusive. If a
+        bound is None, the range is open at this end. The parameters `max_lag`, `partition` and `isolation_level` are as
+        in `get`.
+        """
+        parameters = _parameters(
+            key,
+            max_lag=max_lag,
+            partition=partition,
+            from_ms=from_ms,
+            to_ms=to_ms,
+            limit=limit,
+            isolation_level=isolation_level,
+        )
+        return self._query(store, key, "versions", parameters, partition, max_lag, versions_of)
 
     def key_metadata(self, store: str, key: bytes, *, partition: int | None = None) -> KeyQueryMetadata:
         """Returns the partition of a key, and the hosts of its active copy and standbys."""
@@ -422,10 +432,6 @@ class StateStoreClient(AbstractContextManager["StateStoreClient"]):
 def _parameters(key: bytes, **optional: str | int | None) -> dict[str, str | int]:
     given = {name: value for name, value in optional.items() if value is not None}
     return {"key_base64": base64.b64encode(key).decode(), **given}
-
-
-def _bytes(encoded: str | None) -> bytes | None:
-    return None if encoded is None else base64.b64decode(encoded)
 
 
 def store_path(store: str, *more: str) -> str:

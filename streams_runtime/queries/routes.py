@@ -6,11 +6,12 @@ read, and the isolation level of the read. Answers are plain JSON, without respo
 Source: KIP-67, KIP-535, KIP-892.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Annotated
 
-from fastapi import FastAPI, Query, Request, Response
+from fastapi import Depends, FastAPI, Query, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
@@ -20,8 +21,17 @@ from streams_runtime.logs.base import IsolationLevel
 from streams_runtime.queries.answers import answer_for_partition, builder_of, locate_key, location_of, partitions_here
 from streams_runtime.queries.problems import STATUS, QueryCode, QueryProblem
 from streams_runtime.queries.store_metadata import Queryable, StoreCopy, as_document, metadata_of
-from streams_runtime.queries.store_reading import Entry, fetch_windows, key_bytes, read_entries, read_key
-from streams_runtime.state_stores.state_store import StateStore
+from streams_runtime.queries.store_reading import (
+    Entry,
+    Page,
+    fetch_windows,
+    find_sessions,
+    key_bytes,
+    read_entries,
+    read_key,
+    read_versions,
+)
+from streams_runtime.state_stores.state_store import StateStore, StoreBuilder
 
 MAX_ENTRIES = 10_000
 DEFAULT_ENTRIES = 100
@@ -38,8 +48,24 @@ Isolation = Annotated[
 ]
 Limit = Annotated[int, Query(ge=1, le=MAX_ENTRIES)]
 Time = Annotated[int, Query(ge=0, le=JAVA_LONG_MAX, description="Milliseconds since the epoch.")]
+WindowTime = Annotated[int | None, Query(ge=0, le=JAVA_LONG_MAX, description="For window stores only.")]
 WindowStart = Annotated[int | None, Query(ge=0, le=JAVA_LONG_MAX, description="For window stores only.")]
 AsOf = Annotated[int | None, Query(ge=0, le=JAVA_LONG_MAX, description="For versioned stores only: the time to read.")]
+
+
+@dataclass(frozen=True, slots=True)
+class _KeyQuery:
+    """The parameters that all queries of one key have."""
+
+    key: Key = None
+    key_base64: KeyBase64 = None
+    partition: Partition = None
+    max_lag: MaxLag = None
+    isolation_level: Isolation = None
+
+
+OfKey = Annotated[_KeyQuery, Depends()]
+Read = Callable[[StoreBuilder, StateStore, bytes], Mapping[str, object]]
 
 
 def create_query_app(instance: Queryable) -> FastAPI:
@@ -88,73 +114,99 @@ def _add_store_routes(app: FastAPI, instance: Queryable) -> None:
         return _answer(instance, store, copies=_copies(instance, store))
 
     @app.get("/v1/stores/{store}/key")
-    def value_of_key(
-        store: str,
-        key: Key = None,
-        key_base64: KeyBase64 = None,
-        partition: Partition = None,
-        max_lag: MaxLag = None,
-        isolation_level: Isolation = None,
-        window_start_ms: WindowStart = None,
-        as_of_ms: AsOf = None,
-    ) -> Response:
+    def value_of_key(store: str, asked: OfKey, window_start_ms: WindowStart = None, as_of_ms: AsOf = None) -> Response:
         """The value of a key. `value_base64` is null if the key has no value."""
-        builder = builder_of(instance, store)
-        raw = key_bytes(builder, key, key_base64)
-        where = locate_key(instance, store, raw, partition)
-        isolation = instance.isolation_level(isolation_level)
 
-        def read(view: StateStore) -> Entry:
-            return read_key(builder, view, raw, window_start_ms, as_of_ms)
+        def read(builder: StoreBuilder, view: StateStore, key: bytes) -> Entry:
+            return read_key(builder, view, key, window_start_ms, as_of_ms)
 
-        found, source = answer_for_partition(instance, store, where, max_lag, isolation, read)
-        return _answer(instance, store, partition=where.partition, **_from(source, isolation), **found)
+        return _answer_of_key(instance, store, asked, read)
 
     @app.get("/v1/stores/{store}/windows")
     def windows_of_key(
-        store: str,
-        from_ms: Time,
-        to_ms: Time,
-        key: Key = None,
-        key_base64: KeyBase64 = None,
-        partition: Partition = None,
-        max_lag: MaxLag = None,
-        isolation_level: Isolation = None,
-        limit: Limit = DEFAULT_ENTRIES,
+        store: str, asked: OfKey, from_ms: Time, to_ms: Time, limit: Limit = DEFAULT_ENTRIES
     ) -> Response:
         """The windows of a key that start between `from_ms` and `to_ms`, inclusive, oldest first. There are at most
         `limit` windows. `more` is true if the key has more windows.
         """
-        builder = builder_of(instance, store)
-        raw = key_bytes(builder, key, key_base64)
-        where = locate_key(instance, store, raw, partition)
-        isolation = instance.isolation_level(isolation_level)
 
-        def read(view: StateStore) -> tuple[list[Entry], bool]:
-            return fetch_windows(builder, view, raw, from_ms, to_ms, limit)
+        def read(builder: StoreBuilder, view: StateStore, key: bytes) -> Mapping[str, object]:
+            return _page("windows", fetch_windows(builder, view, key, from_ms, to_ms, limit))
 
-        (windows, more), source = answer_for_partition(instance, store, where, max_lag, isolation, read)
-        return _answer(
-            instance, store, partition=where.partition, **_from(source, isolation), windows=windows, more=more
-        )
+        return _answer_of_key(instance, store, asked, read)
+
+    @app.get("/v1/stores/{store}/sessions")
+    def sessions_of_key(
+        store: str,
+        asked: OfKey,
+        earliest_end_ms: Time = 0,
+        latest_start_ms: Time = JAVA_LONG_MAX,
+        limit: Limit = DEFAULT_ENTRIES,
+    ) -> Response:
+        """The sessions of a key that end at `earliest_end_ms` or later, and start at `latest_start_ms` or earlier,
+        oldest first. There are at most `limit` sessions. `more` is true if the key has more sessions.
+        """
+
+        def read(builder: StoreBuilder, view: StateStore, key: bytes) -> Mapping[str, object]:
+            return _page("sessions", find_sessions(builder, view, key, earliest_end_ms, latest_start_ms, limit))
+
+        return _answer_of_key(instance, store, asked, read)
+
+    @app.get("/v1/stores/{store}/versions")
+    def versions_of_key(
+        store: str, asked: OfKey, from_ms: Time = 0, to_ms: Time = JAVA_LONG_MAX, limit: Limit = DEFAULT_ENTRIES
+    ) -> Response:
+        """The versions of a key that were valid at some time between `from_ms` and `to_ms`, inclusive, newest first.
+        There are at most `limit` versions. `more` is true if the key has more versions.
+        """
+
+        def read(builder: StoreBuilder, view: StateStore, key: bytes) -> Mapping[str, object]:
+            return _page("versions", read_versions(builder, view, key, from_ms, to_ms, limit))
+
+        return _answer_of_key(instance, store, asked, read)
 
     @app.get("/v1/stores/{store}/entries")
     def entries(
-        store: str, max_lag: MaxLag = None, isolation_level: Isolation = None, limit: Limit = DEFAULT_ENTRIES
+        store: str,
+        max_lag: MaxLag = None,
+        isolation_level: Isolation = None,
+        limit: Limit = DEFAULT_ENTRIES,
+        from_ms: WindowTime = None,
+        to_ms: WindowTime = None,
     ) -> Response:
         """The first entries of each copy of the store on this instance, by task. A copy with a higher lag than
-        `max_lag` is left out. Other instances may have more partitions of the store.
+        `max_lag` is left out. Other instances may have more partitions of the store. In a window store, the entries are
+        the windows that start between `from_ms` and `to_ms`, inclusive.
         """
         builder = builder_of(instance, store)
         wanted = instance.isolation_level(isolation_level)
         tasks, isolation = {}, wanted
         for where in partitions_here(instance, store, max_lag):
             found, source = answer_for_partition(
-                instance, store, where, max_lag, wanted, lambda one: read_entries(builder, one, limit)
+                instance, store, where, max_lag, wanted, lambda one: read_entries(builder, one, limit, from_ms, to_ms)
             )
             tasks[str(source.task_id)] = found
             isolation = source.isolation_of(wanted)  # the same for each copy: all copies are of the store's kind
         return _answer(instance, store, isolation_level=str(isolation), tasks=tasks)
+
+
+def _answer_of_key(instance: Queryable, store: str, asked: _KeyQuery, read: Read) -> Response:
+    """Calls the function `read` with the store's builder, a view of a copy and the bytes of the key. Raises
+    QueryProblem.
+    """
+    builder = builder_of(instance, store)
+    key = key_bytes(builder, asked.key, asked.key_base64)
+    where = locate_key(instance, store, key, asked.partition)
+    isolation = instance.isolation_level(asked.isolation_level)
+    found, source = answer_for_partition(
+        instance, store, where, asked.max_lag, isolation, lambda view: read(builder, view, key)
+    )
+    return _answer(instance, store, partition=where.partition, **_from(source, isolation), **found)
+
+
+def _page(name: str, page: Page) -> Mapping[str, object]:
+    entries, more = page
+    return {name: entries, "more": more}
 
 
 def _copies(instance: Queryable, store: str) -> list[Mapping[str, object]]:

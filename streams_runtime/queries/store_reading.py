@@ -8,12 +8,25 @@ serde.
 
 import base64
 import json
-from collections.abc import Callable, Mapping
+import uuid
+from collections.abc import Callable, Iterable, Mapping
 from itertools import islice
 from typing import Any
 
+from assignor.types import JAVA_LONG_MAX
 from streams_runtime.queries.problems import QueryCode, QueryProblem
-from streams_runtime.serdes import BytesSerde, DoubleSerde, JsonSerde, LongSerde, Serde, StringSerde
+from streams_runtime.serdes import (
+    BytesSerde,
+    DoubleSerde,
+    FloatSerde,
+    IntegerSerde,
+    JsonSerde,
+    LongSerde,
+    Serde,
+    ShortSerde,
+    StringSerde,
+    UUIDSerde,
+)
 from streams_runtime.state_stores.builders import (
     SerdesStoreBuilder,
     SessionStoreBuilder,
@@ -25,14 +38,21 @@ from streams_runtime.state_stores.state_store import StateStore, StoreBuilder, V
 _Readable = SerdesStoreBuilder[Any, Any]
 _KEY_OF_TEXT: Mapping[type, Callable[[str], Any]] = {
     StringSerde: str,
+    ShortSerde: int,
+    IntegerSerde: int,
     LongSerde: int,
+    FloatSerde: float,
     DoubleSerde: float,
+    UUIDSerde: uuid.UUID,
     JsonSerde: json.loads,
     BytesSerde: str.encode,
 }
 _URL_SAFE = str.maketrans("-_", "+/")
 
 Entry = dict[str, object]
+
+Page = tuple[list[Entry], bool]
+"""The first entries that a query found; True if there are more."""
 
 
 def key_bytes(builder: StoreBuilder, key: str | None, key_base64: str | None) -> bytes:
@@ -69,45 +89,84 @@ def read_key(
         return _entry(readable, store.fetch(readable.key_serde.deserialize(key), window_start_ms))
     if window_start_ms is not None:
         raise _invalid(f"{builder.name!r} is no window store and takes no window_start_ms")
-    _refuse_sessions(readable)
+    if isinstance(readable, SessionStoreBuilder):
+        raise _invalid(f"{builder.name!r} is a session store: ask for /sessions of a key")
     if isinstance(readable, VersionedKeyValueStoreBuilder):
         record = store.get(readable.key_serde.deserialize(key), as_of_ms)
         return _entry(readable, None if record is None else ValueAndTimestamp(record.value, record.timestamp_ms))
     return _entry(readable, store.get(readable.key_serde.deserialize(key)))
 
 
-def fetch_windows(
-    builder: StoreBuilder, store: Any, key: bytes, from_ms: int, to_ms: int, limit: int
-) -> tuple[list[Entry], bool]:
-    """Returns the windows of a key that start between `from_ms` and `to_ms`, inclusive, oldest first. Returns at most
-    `limit` windows. The second result is True if there are more windows.
-    """
+def fetch_windows(builder: StoreBuilder, store: Any, key: bytes, from_ms: int, to_ms: int, limit: int) -> Page:
+    """Returns the windows of a key that start between `from_ms` and `to_ms`, inclusive, oldest first."""
     readable = _readable(builder)
     if not isinstance(readable, WindowBuilder):
         raise _invalid(f"{builder.name!r} is no window store")
-    windows = list(islice(store.fetch_range(readable.key_serde.deserialize(key), from_ms, to_ms), limit + 1))
-    found = [{"window_start_ms": start_ms, **_entry(readable, value)} for start_ms, value in windows[:limit]]
-    return found, len(windows) > limit
+    windows = store.fetch_range(readable.key_serde.deserialize(key), from_ms, to_ms)
+    return _page(({"window_start_ms": start_ms, **_entry(readable, value)} for start_ms, value in windows), limit)
 
 
-def read_entries(builder: StoreBuilder, store: StateStore, limit: int) -> list[Entry]:
-    """Returns the first `limit` entries of one copy of the store, sorted by the bytes of their keys."""
+def find_sessions(
+    builder: StoreBuilder, store: Any, key: bytes, earliest_end_ms: int, latest_start_ms: int, limit: int
+) -> Page:
+    """Returns the sessions of a key that end at `earliest_end_ms` or later, and start at `latest_start_ms` or earlier.
+    The oldest session comes first. Source: `ReadOnlySessionStore.findSessions`.
+    """
     readable = _readable(builder)
+    if not isinstance(readable, SessionStoreBuilder):
+        raise _invalid(f"{builder.name!r} is no session store")
+    sessions = store.find_sessions(readable.key_serde.deserialize(key), earliest_end_ms, latest_start_ms)
+    found = (
+        {"session_start_ms": session.start_ms, "session_end_ms": session.end_ms, **_entry(readable, value)}
+        for session, value in sessions
+    )
+    return _page(found, limit)
+
+
+def read_versions(builder: StoreBuilder, store: Any, key: bytes, from_ms: int, to_ms: int, limit: int) -> Page:
+    """Returns the versions of a key that were valid at some time between `from_ms` and `to_ms`, inclusive. The newest
+    version comes first. Source: `MultiVersionedKeyQuery`.
+    """
+    readable = _readable(builder)
+    if not isinstance(readable, VersionedKeyValueStoreBuilder):
+        raise _invalid(f"{builder.name!r} is no versioned store")
+    if from_ms > to_ms:
+        raise _invalid(f"from_ms ({from_ms}) is greater than to_ms ({to_ms})")
+    versions = store.versions(readable.key_serde.deserialize(key), from_ms, to_ms)
+    found = (
+        {**_entry(readable, (version.value, version.timestamp_ms)), "valid_to_ms": version.valid_to_ms}
+        for version in versions
+    )
+    return _page(found, limit)
+
+
+def read_entries(
+    builder: StoreBuilder, store: StateStore, limit: int, from_ms: int | None = None, to_ms: int | None = None
+) -> list[Entry]:
+    """Returns the first `limit` entries of one copy of the store, sorted by the bytes of their keys. In a window store,
+    the entries are the windows that start between `from_ms` and `to_ms`, inclusive, in the order of the store. If a
+    bound is None, the range is open at this end. Source: `RangeQuery`, `WindowRangeQuery`.
+    """
+    readable = _readable(builder)
+    entries: Any = store
     if isinstance(readable, WindowBuilder):
-        raise _invalid(f"{builder.name!r} is a window store: ask for /windows of a key")
-    _refuse_sessions(readable)
+        windows = entries.fetch_all(0 if from_ms is None else from_ms, JAVA_LONG_MAX if to_ms is None else to_ms)
+        return [
+            {**_key(readable, key), "window_start_ms": start_ms, **_entry(readable, value)}
+            for (key, start_ms, _end_ms), value in islice(windows, limit)
+        ]
+    if from_ms is not None or to_ms is not None:
+        raise _invalid(f"{builder.name!r} is no window store and takes no from_ms and no to_ms")
+    if isinstance(readable, SessionStoreBuilder):
+        raise _invalid(f"{builder.name!r} is a session store, which cannot be listed: ask for /sessions of a key")
     if isinstance(readable, VersionedKeyValueStoreBuilder):
         raise _invalid(f"{builder.name!r} is a versioned store, which cannot be listed: ask for a key")
-    entries: Any = store
-    return [
-        {"key": _json(key), "key_base64": _base64(readable.key_serde.serialize(key)), **_entry(readable, value)}
-        for key, value in islice(entries.all(), limit)
-    ]
+    return [{**_key(readable, key), **_entry(readable, value)} for key, value in islice(entries.all(), limit)]
 
 
-def _refuse_sessions(builder: _Readable) -> None:
-    if isinstance(builder, SessionStoreBuilder):
-        raise _invalid(f"{builder.name!r} is a session store, which cannot be queried over HTTP yet")
+def _page(found: Iterable[Entry], limit: int) -> Page:
+    entries = list(islice(found, limit + 1))
+    return entries[:limit], len(entries) > limit
 
 
 def _readable(builder: StoreBuilder) -> _Readable:
@@ -138,6 +197,10 @@ def _checked(store: str, serde: Serde[Any], key: bytes) -> bytes:
     if written != key:
         raise _invalid(f"the key serde of {store!r} writes this key as {written!r}, not as the bytes given")
     return key
+
+
+def _key(readable: _Readable, key: Any) -> Entry:
+    return {"key": _json(key), "key_base64": _base64(readable.key_serde.serialize(key))}
 
 
 def _entry(readable: _Readable, value: Any) -> Entry:

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,20 +17,28 @@ from streams_runtime.logs.base import IsolationLevel
 from streams_runtime.logs.partitioner import partition_of
 from streams_runtime.membership.member_events import PartitionHosts
 from streams_runtime.queries import client as client_module
-from streams_runtime.queries.client import (
+from streams_runtime.queries.client import QueryFailed, StateStoreClient, Tries
+from streams_runtime.queries.problems import QueryCode
+from streams_runtime.queries.query_results import (
     CopyAnswered,
-    QueryFailed,
-    StateStoreClient,
+    SessionValue,
+    StoreSessions,
     StoreValue,
+    StoreVersions,
     StoreWindows,
-    Tries,
+    VersionValue,
     WindowValue,
 )
-from streams_runtime.queries.problems import QueryCode
 from streams_runtime.queries.server import QueryServer
 from streams_runtime.queries.store_metadata import KeyQueryMetadata, StoreCopy
 from streams_runtime.serdes import BYTES, LONG, STRING
-from streams_runtime.state_stores.builders import key_value_store, window_store
+from streams_runtime.state_stores.builders import (
+    key_value_store,
+    session_store,
+    versioned_key_value_store,
+    window_store,
+)
+from streams_runtime.state_stores.state_store import Windowed
 from tests.streams_runtime.queries.fake_instance import (
     ACTIVE,
     ELSEWHERE,
@@ -209,6 +218,49 @@ def test_should_get_windows_of_a_key(servers: Servers) -> None:
     assert client.windows(STORE, KEY, 0, 20) == StoreWindows(both, False, source)
     assert client.get(STORE, KEY, window_start_ms=30) == StoreValue(THREE, None, source)
     assert client.get(STORE, KEY, window_start_ms=40) == StoreValue(None, None, source)
+
+
+def test_should_get_sessions_of_a_key(servers: Servers) -> None:
+    builder = session_store(STORE, STRING, LONG, retention_ms=3_600_000, persistent=False)
+    store = open_store(builder)
+    for start_ms, end_ms in ((10, 15), (30, 30), (50, 60)):
+        store.put(Windowed("cat", start_ms, end_ms), 3)
+    store.put(Windowed("dog", 10, 15), 4)
+    instance = FakeInstance(locations={STORE: location(builder)}).show(store)
+    address = servers.serve_alone(instance)
+    client = servers.client(address)
+    source = CopyAnswered(address, "active", 0, ALL)
+    first, second, third = SessionValue(10, 15, THREE), SessionValue(30, 30, THREE), SessionValue(50, 60, THREE)
+    assert client.sessions(STORE, KEY) == StoreSessions((first, second, third), False, source)
+    assert client.sessions(STORE, KEY, limit=2) == StoreSessions((first, second), True, source)
+    assert client.sessions(STORE, KEY, earliest_end_ms=16).sessions == (second, third)
+    assert client.sessions(STORE, KEY, earliest_end_ms=15, latest_start_ms=30).sessions == (first, second)
+    assert client.sessions(STORE, KEY, latest_start_ms=9).sessions == ()
+    with pytest.raises(QueryFailed, match="is a session store: ask for /sessions of a key") as failed:
+        client.get(STORE, KEY)
+    assert failed.value.code is QueryCode.INVALID_REQUEST
+
+
+def test_should_get_versions_of_a_key(servers: Servers, tmp_path: Path) -> None:
+    builder = versioned_key_value_store(STORE, STRING, LONG, history_retention_ms=3_600_000)
+    store = open_store(builder, tmp_path)
+    for value, timestamp_ms in ((3, 10), (4, 20), (None, 30), (3, 40)):
+        store.put("cat", value, timestamp_ms)
+    store.commit(None)
+    instance = FakeInstance(locations={STORE: location(builder)}).show(store)
+    address = servers.serve_alone(instance)
+    client = servers.client(address)
+    source = CopyAnswered(address, "active", 0, IsolationLevel.READ_COMMITTED)
+    newest, second, oldest = VersionValue(THREE, 40, None), VersionValue(FOUR, 20, 30), VersionValue(THREE, 10, 20)
+    assert client.versions(STORE, KEY) == StoreVersions((newest, second, oldest), False, source)
+    assert client.versions(STORE, KEY, limit=1) == StoreVersions((newest,), True, source)
+    assert client.versions(STORE, KEY, 20, 39).versions == (second,)
+    assert client.versions(STORE, KEY, 30, 39).versions == ()
+    assert client.versions(STORE, KEY, to_ms=19).versions == (oldest,)
+    with pytest.raises(QueryFailed, match=r"from_ms \(2\) is greater than to_ms \(1\)") as failed:
+        client.versions(STORE, KEY, 2, 1)
+    assert failed.value.code is QueryCode.INVALID_REQUEST
+    store.close()
 
 
 # --- what is asked again

@@ -15,8 +15,15 @@ from streams_runtime.queries.client import StateStoreClient
 from streams_runtime.queries.routes import create_query_app
 from streams_runtime.queries.server import QueryServer
 from streams_runtime.serdes import LONG, STRING
-from streams_runtime.state_stores.builders import key_value_store, window_store
+from streams_runtime.state_stores.builders import (
+    key_value_store,
+    session_store,
+    versioned_key_value_store,
+    window_store,
+)
+from streams_runtime.state_stores.state_store import Windowed
 from tests.streams_runtime.queries.fake_instance import (
+    ACTIVE,
     KEY,
     STORE,
     TASK,
@@ -136,6 +143,34 @@ def test_should_choose_the_level_in_the_client(
 
     assert ([one.start_ms for one in found.windows], found.source.isolation_level) == (starts, level)
     assert (newest.value is not None, newest.source.isolation_level) == (10 in starts, level)
+
+
+def test_should_leave_uncommitted_sessions_and_versions_out_of_the_committed_state(tmp_path: Path) -> None:
+    sessions = session_store("sessions", STRING, LONG, retention_ms=3_600_000, caching=True)
+    versions = versioned_key_value_store("versions", STRING, LONG, history_retention_ms=3_600_000)
+    cat_sessions, cat_versions = open_store(sessions, tmp_path), open_store(versions, tmp_path)
+    for at_ms in (0, 10):
+        cat_sessions.put(Windowed("cat", at_ms, at_ms), 3)
+        cat_versions.put("cat", 3, at_ms)
+        if at_ms == 0:
+            cat_sessions.flush()
+            cat_sessions.commit(None)
+            cat_versions.commit(None)
+    locations = {each.name: location(each) for each in (sessions, versions)}
+    instance = FakeInstance(locations=locations).show(cat_sessions).show_also(cat_versions, ACTIVE, TASK)
+    http = TestClient(create_query_app(instance))
+
+    def found(kind: str, field: str, level: IsolationLevel) -> list[int]:
+        answer = http.get(f"/v1/stores/{kind}/{kind}", params={"key": "cat", "isolation_level": str(level)}).json()
+        assert answer["isolation_level"] == level
+        return [one[field] for one in answer[kind]]
+
+    assert found("sessions", "session_start_ms", COMMITTED) == [0]
+    assert found("sessions", "session_start_ms", UNCOMMITTED) == [0, 10]
+    assert found("versions", "timestamp_ms", COMMITTED) == [0]
+    assert found("versions", "timestamp_ms", UNCOMMITTED) == [10, 0]
+    cat_sessions.close()
+    cat_versions.close()
 
 
 @pytest.mark.parametrize("group", [AT_LEAST_ONCE], indirect=True)

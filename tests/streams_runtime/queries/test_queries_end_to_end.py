@@ -21,7 +21,8 @@ from streams_runtime.instance.streams_instance import StreamsInstance
 from streams_runtime.local_run.coordinator_process import CoordinatorProcess
 from streams_runtime.logs.base import Log
 from streams_runtime.membership.coordinator_client import CoordinatorClient
-from streams_runtime.queries.client import QueryFailed, StateStoreClient, StoreValue
+from streams_runtime.queries.client import QueryFailed, StateStoreClient
+from streams_runtime.queries.query_results import StoreValue
 from streams_runtime.serdes import LONG
 from tests.streams_runtime.queries.serving import InstanceProcess, fast_application, serving
 from tests.streams_runtime.running_group import EXACTLY_ONCE, running_group

@@ -71,6 +71,11 @@ def test_should_answer_with_any_value_as_it_is() -> None:
         (f"/v1/stores/{STORE}/key?key_base64=!", 422, "INVALID_REQUEST"),
         (f"/v1/stores/{STORE}/windows?key=cat&from_ms=0&to_ms={2**63}", 422, "INVALID_REQUEST"),
         (f"/v1/stores/{STORE}/entries?limit={MAX_ENTRIES + 1}", 422, "INVALID_REQUEST"),
+        (f"/v1/stores/{STORE}/entries?from_ms=0", 422, "INVALID_REQUEST"),
+        (f"/v1/stores/{STORE}/sessions?key=cat", 422, "INVALID_REQUEST"),
+        (f"/v1/stores/{STORE}/sessions?key=cat&earliest_end_ms=-1", 422, "INVALID_REQUEST"),
+        (f"/v1/stores/{STORE}/versions?key=cat", 422, "INVALID_REQUEST"),
+        (f"/v1/stores/{STORE}/versions", 422, "INVALID_REQUEST"),
     ],
 )
 def test_should_refuse_as_problem_json_with_a_code(path: str, status: int, code: str) -> None:

@@ -11,8 +11,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streams_runtime.queries.problems import QueryCode, QueryProblem
-from streams_runtime.queries.store_reading import fetch_windows, key_bytes, read_entries, read_key
-from streams_runtime.serdes import BYTES, DOUBLE, JSON, LONG, STRING, Serde, Serdes
+from streams_runtime.queries.store_reading import (
+    fetch_windows,
+    find_sessions,
+    key_bytes,
+    read_entries,
+    read_key,
+    read_versions,
+)
+from streams_runtime.serdes import BYTES, DOUBLE, FLOAT, INTEGER, JSON, LONG, SHORT, STRING, UUID, Serde, Serdes
 from streams_runtime.state_stores.builders import (
     key_value_store,
     session_store,
@@ -55,7 +62,11 @@ def windows_of(*, timestamped: bool = False) -> StoreBuilder:
         (STRING, "käse", "käse".encode()),
         (STRING, "", b""),
         (LONG, "-5", LONG.serialize(-5)),
+        (INTEGER, "-5", INTEGER.serialize(-5)),
+        (SHORT, "-5", SHORT.serialize(-5)),
         (DOUBLE, "1.5", DOUBLE.serialize(1.5)),
+        (FLOAT, "1.5", FLOAT.serialize(1.5)),
+        (UUID, "12345678-1234-5678-1234-567812345678", b"12345678-1234-5678-1234-567812345678"),
         (JSON, '{"b": 1, "a": [2]}', b'{"a":[2],"b":1}'),
         (BYTES, "raw", b"raw"),
     ],
@@ -180,11 +191,33 @@ def test_should_fetch_windows_oldest_first_and_say_when_there_are_more(timestamp
     assert read_key(builder, store, b"k", 21)["value_base64"] is None
 
 
+@pytest.mark.parametrize("persistent", [False, True])
+def test_should_list_the_windows_of_all_keys_that_start_in_the_range(persistent: bool, tmp_path: Path) -> None:
+    builder = window_store("w", STRING, LONG, retention_ms=HOUR_MS, window_size_ms=10, persistent=persistent)
+    store = open_store(builder, tmp_path)
+    for key, start_ms in (("a", 10), ("a", 20), ("b", 20), ("b", 30)):
+        store.put(key, start_ms, start_ms)
+
+    def found(limit: int, *times: int | None) -> list[tuple[object, object]]:
+        return [(one["key"], one["window_start_ms"]) for one in read_entries(builder, store, limit, *times)]
+
+    assert found(9, 20, 20) == [("a", 20), ("b", 20)]
+    assert found(1, 20, 20) == [("a", 20)]
+    assert (found(9, None, 19), found(9, 21, None)) == ([("a", 10)], [("b", 30)])
+    assert len(found(9)) == 4
+    written = {"value": 10, "value_base64": base64_of(LONG.serialize(10)), "timestamp_ms": None}
+    assert read_entries(builder, store, 1, 10, 10) == [
+        {"key": "a", "key_base64": base64_of(b"a"), "window_start_ms": 10, **written}
+    ]
+    store.close()
+
+
 def test_should_refuse_a_question_that_does_not_fit_the_kind_of_store() -> None:
     windows, plain = open_store(windows_of()), open_store()
     for wrong in (
         lambda: read_key(windows_of(), windows, b"k", None),
-        lambda: read_entries(windows_of(), windows, 1),
+        lambda: read_entries(COUNTS, plain, 1, from_ms=0),
+        lambda: read_entries(COUNTS, plain, 1, to_ms=0),
         lambda: read_key(COUNTS, plain, b"k", 5),
         lambda: fetch_windows(COUNTS, plain, b"k", 0, 1, 1),
     ):
@@ -233,8 +266,14 @@ def test_should_show_what_json_reads_back_as_the_same(value: object) -> None:
     store.close()
 
 
-def test_should_say_that_sessions_cannot_be_asked_for() -> None:
-    builder = session_store("sessions", STRING, LONG, retention_ms=1)
-    for ask in (lambda: read_key(builder, None, b"a", None), lambda: read_entries(builder, builder.build(), 1)):
-        with pytest.raises(QueryProblem, match="session store, which cannot be queried over HTTP yet"):
-            ask()
+def test_should_refuse_to_read_another_kind_of_store_than_the_query_is_for() -> None:
+    sessions = session_store("s", STRING, LONG, retention_ms=1)
+    for wrong, reason in (
+        (lambda: read_key(sessions, None, b"k", None), "session store: ask for /sessions"),
+        (lambda: read_entries(sessions, sessions.build(), 1), "session store, which cannot be listed"),
+        (lambda: find_sessions(COUNTS, None, b"k", 0, 1, 1), "no session store"),
+        (lambda: read_versions(COUNTS, None, b"k", 0, 1, 1), "no versioned store"),
+    ):
+        with pytest.raises(QueryProblem, match=reason) as refused:
+            wrong()
+        assert refused.value.code is QueryCode.INVALID_REQUEST
