@@ -30,8 +30,8 @@ _POLL_S = 0.2
 _POLL_RECORDS = 2_000
 
 _SERDE_HELP = (
-    "string, integer, long, double, json, bytes (base64), time-windowed-string and so on; of a schema registry: avro, "
-    "json-schema, protobuf"
+    "string, boolean, short, integer, long, float, double, uuid, void, json, bytes (base64), list-of-string, "
+    "time-windowed-string, session-windowed-string and so on; of a schema registry: avro, json-schema, protobuf"
 )
 _OFFSET_HELP = "Start at earliest, latest, an offset, or -N for the last N records of each partition. Default: latest."
 _SINCE_HELP = "Start at the first record since this time: milliseconds, or 2026-11-22T19:00:00Z."

@@ -1,7 +1,8 @@
 """Finds serdes by name. Each serde comes with functions that convert its objects to text or JSON and back.
 
 A serde has a short name, such as `long`. The name of Kafka's class, such as `LongSerializer`, is also accepted, with or
-without its Java package.
+without its Java package. The name of a serde with an inner serde is a prefix and the inner name, such as
+`list-of-long`.
 """
 
 import base64
@@ -9,6 +10,7 @@ import binascii
 import json
 import math
 import re
+import uuid
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -17,7 +19,10 @@ from assignor.errors import InputError
 from streams_runtime import serdes
 from streams_runtime.serdes import Serde
 
-_WINDOWED = "time-windowed-"
+_TIME_WINDOWED = "time-windowed-"
+_SESSION_WINDOWED = "session-windowed-"
+_LIST_OF = "list-of-"
+_WITH_INNER = (_TIME_WINDOWED, _SESSION_WINDOWED, _LIST_OF)
 _KAFKA_CLASS = re.compile(r"(?:[\w.]+\.)?(\w+?)(?:Serializer|Deserializer|Serde)\Z")
 
 
@@ -48,36 +53,70 @@ def named_serde(name: str, option: str, topic: str, schema_registry: str | None 
     short = (match[1] if match else name).lower()
     if (of_registry := _OF_REGISTRY.get(short.removeprefix("kafka"))) is not None:
         return _of_registry(of_registry, option, topic, schema_registry)
-    inner = short.removeprefix(_WINDOWED)
-    found = _SERDES.get({"bytearray": "bytes"}.get(inner, inner))
-    if found is None:
-        raise InputError(f"must be one of {', '.join(NAMES)}, or {_WINDOWED}string and so on, not {name!r}", option)
-    return found if inner == short else _windowed(found, option)
+    if (found := _found(short, option)) is None:
+        or_inner = " or ".join(f"{prefix}string" for prefix in _WITH_INNER)
+        raise InputError(f"must be one of {', '.join(NAMES)}, or {or_inner} and so on, not {name!r}", option)
+    return found
 
 
-def _windowed(inner: NamedSerde, option: str) -> NamedSerde:
+def _found(short: str, option: str) -> NamedSerde | None:
+    """Returns the serde of a short name; None if the name is unknown."""
+    for prefix in _WITH_INNER:
+        if short.startswith(prefix):
+            if (inner := _found(short.removeprefix(prefix), option)) is None:
+                return None
+            return _list_of(inner) if prefix == _LIST_OF else _windowed(prefix, inner, option)
+    return _SERDES.get({"bytearray": "bytes"}.get(short, short))
+
+
+def _list_of(inner: NamedSerde) -> NamedSerde:
+    def of_json(given: Any) -> list[Any]:
+        if not isinstance(given, list):
+            raise ValueError(f"must be a list, not {given!r}")
+        return [None if entry is None else inner.of_json(entry) for entry in given]
+
+    def to_json(entries: list[Any]) -> list[Any]:
+        return [None if entry is None else inner.to_json(entry) for entry in entries]
+
+    return NamedSerde(
+        f"{_LIST_OF}{inner.name}",
+        serdes.ListSerde(inner.serde),
+        lambda text: of_json(_of_json_text(text)),
+        lambda entries: _json_text(to_json(entries)),
+        of_json,
+        to_json,
+    )
+
+
+def _windowed(prefix: str, inner: NamedSerde, option: str) -> NamedSerde:
     """Returns a serde that can read windowed keys, but not write them.
 
     A producer would hash the whole windowed key, and would choose a wrong partition. The right partition depends only
     on the key without the window.
     """
     if "deserializer" not in option:
-        raise InputError(f"{_WINDOWED}{inner.name} can only be read: such keys are written by an application", option)
+        raise InputError(f"{prefix}{inner.name} can only be read: such keys are written by an application", option)
 
     # imported here, because this import loads the DSL, which few commands need
-    from streams_runtime.dsl.windows import TimeWindowedSerde
+    from streams_runtime.dsl.windows import SessionWindowedSerde, TimeWindowedSerde
+
+    is_session = prefix == _SESSION_WINDOWED
 
     def refused(_given: Any) -> Any:
         raise ValueError("a windowed key cannot be written")
 
-    return NamedSerde(
-        f"{_WINDOWED}{inner.name}",
-        TimeWindowedSerde(inner.serde, 0),
-        refused,
-        lambda window: f"{inner.to_text(window.key)}@{window.start_ms}",
-        refused,
-        lambda window: {"key": inner.to_json(window.key), "window_start_ms": window.start_ms},
-    )
+    def to_text(window: Any) -> str:
+        end = f"/{window.end_ms}" if is_session else ""
+        return f"{inner.to_text(window.key)}@{window.start_ms}{end}"
+
+    def to_json(window: Any) -> dict[str, Any]:
+        key = inner.to_json(window.key)
+        if is_session:
+            return {"key": key, "session_start_ms": window.start_ms, "session_end_ms": window.end_ms}
+        return {"key": key, "window_start_ms": window.start_ms}
+
+    serde = SessionWindowedSerde(inner.serde) if is_session else TimeWindowedSerde(inner.serde, 0)
+    return NamedSerde(f"{prefix}{inner.name}", serde, refused, to_text, refused, to_json)
 
 
 def _of_registry(name: str, option: str, topic: str, schema_registry: str | None) -> NamedSerde:
@@ -142,6 +181,25 @@ def _integer(bits: int) -> Callable[[Any], int]:
     return read
 
 
+def _boolean(given: Any) -> bool:
+    if given is True or given == "true":
+        return True
+    if given is False or given == "false":
+        return False
+    raise ValueError(f"must be true or false, not {given!r}")
+
+
+def _uuid(given: Any) -> uuid.UUID:
+    try:
+        return uuid.UUID(given)
+    except (AttributeError, TypeError, ValueError):
+        raise ValueError(f"must be a UUID, not {given!r}") from None
+
+
+def _void(given: Any) -> None:
+    raise ValueError(f"must be null, not {given!r}")
+
+
 def _double(given: Any) -> float:
     try:
         if isinstance(given, bool):
@@ -149,6 +207,15 @@ def _double(given: Any) -> float:
         return float(given)
     except (TypeError, ValueError):
         raise ValueError(f"must be a number, not {given!r}") from None
+
+
+def _float(given: Any) -> float:
+    value = _double(given)
+    try:
+        serdes.FLOAT.serialize(value)
+    except OverflowError:
+        raise ValueError(f"must fit into 32 bits, and {value} does not") from None
+    return value
 
 
 def _json_number(value: float) -> float | str:
@@ -178,9 +245,14 @@ _SERDES = {
     each.name: each
     for each in (
         NamedSerde("string", serdes.STRING, _same, _same, _text_of_json, _same),
+        NamedSerde("boolean", serdes.BOOLEAN, _boolean, _json_text, _boolean, _same),
+        NamedSerde("short", serdes.SHORT, _integer(16), str, _integer(16), _same),
         NamedSerde("integer", serdes.INTEGER, _integer(32), str, _integer(32), _same),
         NamedSerde("long", serdes.LONG, _integer(64), str, _integer(64), _same),
+        NamedSerde("float", serdes.FLOAT, _float, repr, _float, _json_number),
         NamedSerde("double", serdes.DOUBLE, _double, repr, _double, _json_number),
+        NamedSerde("uuid", serdes.UUID, _uuid, str, _uuid, str),
+        NamedSerde("void", serdes.VOID, _void, str, _void, _same),
         NamedSerde("json", serdes.JSON, _of_json_text, _json_text, _same, _same),
         NamedSerde("bytes", serdes.BYTES, _of_base64, _to_base64, _of_base64, _to_base64),
     )

@@ -34,7 +34,10 @@ _CHUNK_BYTES = 256 * 1024
 _FILE_HELP = "File with the lines to write. Default: - for stdin."
 _SEPARATOR_HELP = "Text between key and value; \\t for a tab. Default: the whole line is the value."
 _JSON_HELP = "Each line is an object with key, value, headers, timestamp, partition, as `consume -o json` writes it."
-_SERDE_HELP = "string, integer, long, double, json, bytes (base64); of a schema registry: avro, json-schema, protobuf"
+_SERDE_HELP = (
+    "string, boolean, short, integer, long, float, double, uuid, void, json, bytes (base64), list-of-string and so on; "
+    "of a schema registry: avro, json-schema, protobuf"
+)
 _TIMESTAMP_HELP = (
     "Timestamp of records without one: milliseconds, or 2026-11-22T19:00:00Z. Default: the time of writing."
 )

@@ -6,7 +6,16 @@ import signal
 import pytest
 import yaml
 
-from streams_runtime import BYTES, LONG, STRING, RecordProducer, TimeWindowedSerde, Windowed
+from streams_runtime import (
+    BYTES,
+    LONG,
+    STRING,
+    ListSerde,
+    RecordProducer,
+    SessionWindowedSerde,
+    TimeWindowedSerde,
+    Windowed,
+)
 from streams_runtime.logs.base import Log
 from tests.known import known
 from tests.streams_runtime.cli.conftest import Run, started
@@ -99,6 +108,17 @@ def test_should_read_by_serdes(log: Log, run: Run) -> None:
     assert (document["key"], document["value"]) == ({"key": "word", "window_start_ms": 1_000}, 7)
 
 
+def test_should_read_the_keys_of_sessions(log: Log, run: Run) -> None:
+    with RecordProducer(log, SessionWindowedSerde(STRING), ListSerde(LONG)) as producer:
+        producer.send("counts", Windowed("word", 1_000, 1_010), [7, None])
+    options = (*ALL, "--key-deserializer", "session-windowed-string", "--value-deserializer", "list-of-long")
+
+    assert run("consume", "counts", *options, "--print-key").stdout == "word@1000/1010\t[7,null]\n"
+    document = json.loads(run("consume", "counts", *options, "-o", "json").stdout)
+    assert document["key"] == {"key": "word", "session_start_ms": 1_000, "session_end_ms": 1_010}
+    assert document["value"] == [7, None]
+
+
 def test_should_name_the_record_that_a_serde_cannot_read(log: Log, run: Run) -> None:
     with RecordProducer(log, STRING, BYTES) as producer:
         for value in (LONG.serialize(1), b"two", LONG.serialize(3)):
@@ -109,7 +129,8 @@ def test_should_name_the_record_that_a_serde_cannot_read(log: Log, run: Run) -> 
 
     said = (
         "counts-0 at offset 1: LongSerde cannot read the value, 3 bytes: 74 77 6f; --value-deserializer long does not "
-        "fit: one of string, integer, long, double, json, bytes, avro, json-schema, protobuf?"
+        "fit: one of string, boolean, short, integer, long, float, double, uuid, void, json, bytes, "
+        "avro, json-schema, protobuf?"
     )
     assert (refused.returncode, refused.stdout) == (2, "1\n")
     assert refused.stderr == f"error: {said} --skip-bad-records goes on without it\n"

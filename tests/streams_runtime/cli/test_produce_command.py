@@ -152,9 +152,10 @@ def test_should_refuse_a_record_that_the_topic_does_not_take(log: Log, run: Run)
         (["missing"], 1, "there is no topic missing at {}; make it with `assignor topics create missing`"),
         (["lines", "--json", "--key-separator", ":"], 2,
          "--json: has key, value and null of its own; leave out --key-separator, --null-marker"),
-        (["lines", "--value-serializer", "avr"], 2, "--value-serializer: must be one of string, integer, long, double, "
-                                                    "json, bytes, avro, json-schema, protobuf, or "
-                                                    "time-windowed-string and so on, not 'avr'"),
+        (["lines", "--value-serializer", "avr"], 2, "--value-serializer: must be one of string, boolean, short, "
+                                                    "integer, long, float, double, uuid, void, json, bytes, avro, "
+                                                    "json-schema, protobuf, or time-windowed-string or "
+                                                    "session-windowed-string or list-of-string and so on, not 'avr'"),
         (["lines", "--timestamp", "yesterday"], 2, "--timestamp: must be milliseconds since the epoch, or a time such "
                                                    "as 2026-11-22T19:00:00Z, not 'yesterday'"),
         (["lines", "--partition", "4"], 2, "--partition: topic lines has partitions 0 to 3"),

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from assignor.errors import InputError
 from assignor.types import JAVA_LONG_MAX
 from assignor_cli.output import Format, data_text
 from streams_runtime.cli.named_serdes import named_serde
@@ -17,6 +18,8 @@ from streams_runtime.logs.topic_reading import ConsumedRecord
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=20).map(str.encode)
 LIKE_THE_FORM = st.sampled_from([b'{"base64": "/w=="}', b'{"base64":"/w=="}', b"base64", b"null", b"\\xff", b"/w=="])
 OCTETS = st.binary(max_size=20) | TEXT | LIKE_THE_FORM
+ID = "12345678-1234-5678-1234-567812345678"
+LIST_BEGINS = b"\x01\x00\x00\x00\x01"
 HEADERS = st.lists(st.tuples(OCTETS, st.none() | OCTETS), max_size=4)
 
 
@@ -55,6 +58,61 @@ def test_should_copy_every_text(key: bytes | None, value: bytes | None) -> None:
     record = RecordLine(key, value, (), 5, 0)
 
     assert copied(record, "string") == record
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "written"),
+    [
+        ("boolean", "true", b"\x01"),
+        ("BooleanSerializer", "false", b"\x00"),
+        ("short", "-2", b"\xff\xfe"),
+        ("float", "0.5", b"\x3f\x00\x00\x00"),
+        ("float", "nan", b"\x7f\xc0\x00\x00"),
+        ("org.apache.kafka.common.serialization.UUIDSerializer", ID, ID.encode()),
+        ("list-of-short", "[1,null]", b"\x00\x00\x00\x00\x01\x00\x00\x00\x01\x00\x00\x00\x02\x00\x01"),
+        (
+            "list-of-list-of-boolean",
+            "[[true]]",
+            LIST_BEGINS + b"\x00\x00\x00\x0a" + LIST_BEGINS + b"\x00\x00\x00\x01\x01",
+        ),
+        ("list-of-bytes", '["/w=="]', LIST_BEGINS + b"\x00\x00\x00\x01\xff"),
+        ("list-of-void", "[null]", LIST_BEGINS + b"\xff\xff\xff\xff"),
+    ],
+)
+def test_should_write_and_read_a_value_by_the_name_of_its_serde(name: str, text: str, written: bytes) -> None:
+    record = LineReader(named_serde("string", "-k", "t"), named_serde(name, "--value-serializer", "t")).record(
+        text.encode()
+    )
+    assert record == RecordLine(None, written)
+    named = named_serde(name.replace("Serializer", "Deserializer"), "--value-deserializer", "t")
+    assert named.to_text(named.serde.deserialize(written)) == text
+    assert copied(RecordLine(written, written, (), 5, 0), named.name) == RecordLine(written, written, (), 5, 0)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "reason"),
+    [
+        ("boolean", "1", "must be true or false, not '1'"),
+        ("short", "32768", "must fit into 16 bits, and 32768 does not"),
+        ("float", "1e39", "must fit into 32 bits"),
+        ("uuid", "cat", "must be a UUID, not 'cat'"),
+        ("void", "cat", "must be null, not 'cat'"),
+        ("list-of-long", "7", "must be a list, not 7"),
+        ("list-of-long", "[", "must be JSON"),
+        ("list-of-long", '["x"]', "must be a whole number, not 'x'"),
+        ("list-of-uuid", "[7]", "must be a UUID, not 7"),
+    ],
+)
+def test_should_refuse_a_value_that_its_serde_cannot_write(name: str, text: str, reason: str) -> None:
+    reader = LineReader(named_serde("string", "-k", "t"), named_serde(name, "--value-serializer", "t"))
+    with pytest.raises(BadLine, match=reason):
+        reader.record(text.encode())
+
+
+@pytest.mark.parametrize("name", ["time-windowed-string", "session-windowed-string", "list-of-session-windowed-long"])
+def test_should_refuse_to_write_windowed_keys(name: str) -> None:
+    with pytest.raises(InputError, match="can only be read"):
+        named_serde(name, "--key-serializer", "t")
 
 
 def test_should_write_text_in_headers_as_text() -> None:
