@@ -171,6 +171,21 @@ class RocksDBSegmentedStore(WrappedStateStore[TransactionBuffer]):
 
     # --- reads
 
+    def scan_segments(
+        self, database: Database, ranges: Callable[[], list[tuple[bytes, bytes]]], *, reverse: bool = False
+    ) -> Entries:
+        """Returns the entries of ranges of the database, from one snapshot. `ranges`: makes the ranges from the present
+        segments.
+
+        Reads again if the task has added a segment before the snapshot was taken. Otherwise, a query of another thread
+        would not find an entry that the same commit has moved to the new segment.
+        """
+        while True:
+            segments = self._segments
+            entries = database.scan_ranges(ranges(), reverse=reverse)
+            if self._segments == segments:
+                return entries
+
     def segments_between(self, from_ms: int, to_ms: int, reverse: bool = False) -> list[int]:
         """Returns the segments with these times in ascending order, or in descending order if `reverse` is True."""
         self.inner.require_open()

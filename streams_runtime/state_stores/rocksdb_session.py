@@ -107,15 +107,19 @@ class RocksDBSessionStore(RocksDBSegmentedStore):
         self, database: Database, from_key: bytes | None, to_key: bytes | None, earliest_ms: int, latest_ms: int
     ) -> Entries:
         """Returns the entries of `find_sessions`, and some more."""
-        ranges: list[tuple[bytes, bytes]] = []
-        for segment in self.segments_between(earliest_ms, JAVA_LONG_MAX):
+
+        def ranges() -> list[tuple[bytes, bytes]]:
+            return [range_in(segment) for segment in self.segments_between(earliest_ms, JAVA_LONG_MAX)]
+
+        def range_in(segment: int) -> tuple[bytes, bytes]:
             prefix, exclusive_end = segment_prefix(segment), segment_prefix(segment + 1)
             if to_key is not None:
                 exclusive_end = after(prefix + last_session_key(to_key, latest_ms))
             is_one_key = from_key == to_key and from_key is not None
             first = prefix + (from_key or b"")
-            ranges.append((session_key(first, 0, earliest_ms) if is_one_key else first, exclusive_end))
-        return ((key[SEGMENT_BYTES:], value) for key, value in database.scan_ranges(ranges))
+            return session_key(first, 0, earliest_ms) if is_one_key else first, exclusive_end
+
+        return ((key[SEGMENT_BYTES:], value) for key, value in self.scan_segments(database, ranges))
 
     def find_by_end_from(self, database: Database, earliest_end_ms: int, latest_end_ms: int) -> Entries:
         if self._file_format.time_ordered:

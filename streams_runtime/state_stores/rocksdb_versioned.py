@@ -51,6 +51,14 @@ class _Rows(Protocol):
     def put(self, key: bytes, value: bytes | None) -> None: ...
 
 
+class _Segments:
+    """The numbers of the segments with versions, in ascending order. The tuple is always replaced as a whole, because
+    other threads read it. A store and its views for queries share one object.
+    """
+
+    numbers: tuple[int, ...] = ()
+
+
 class _RestoredRows:
     """The changes of a batch that is restored, in front of the rows of the database."""
 
@@ -74,10 +82,7 @@ class RocksDBVersionedStore(WrappedStateStore[TransactionBuffer]):
         file_format = StoreFormat(StoreKind.VERSIONED, history_retention_ms, self._interval_ms)
         super().__init__(TransactionBuffer(RocksDBStore(name, file_format, self._convert)))
         self._observed_ms = NO_STREAM_TIME_MS
-        self._segments: tuple[int, ...] = ()
-        """The numbers of the segments with versions, in ascending order. The tuple is always replaced as a whole,
-        because other threads read it.
-        """
+        self._segments = _Segments()
         self._expired: Callable[[str], None] = ignore_expired
 
     def open(self, context: StoreContext) -> None:
@@ -85,7 +90,7 @@ class RocksDBVersionedStore(WrappedStateStore[TransactionBuffer]):
             return
         super().open(context)
         self._observed_ms = NO_STREAM_TIME_MS
-        self._segments = tuple(self._existing_segments())
+        self._segments.numbers = tuple(self._existing_segments())
 
     def _bind(self, context: StoreContext) -> None:
         self._expired = context.expired
@@ -122,10 +127,16 @@ class RocksDBVersionedStore(WrappedStateStore[TransactionBuffer]):
         first_segment = (
             JAVA_LONG_MAX if to_ms < self._observed_ms - self._retention_ms else from_ms // self._interval_ms
         )
-        prefixes = [_prefix(segment) for segment in self._segments if segment >= first_segment]
-        ranges = [(prefix + key, after(prefix + key)) for prefix in (*prefixes, _LATEST)]
-        # all rows are read from one snapshot, so no version is missing that a put moves to another row
-        for stored, row in reversed(list(self.inner.scan_ranges(ranges))):
+        while True:
+            segments = self._segments.numbers
+            prefixes = [_prefix(segment) for segment in segments if segment >= first_segment]
+            ranges = [(prefix + key, after(prefix + key)) for prefix in (*prefixes, _LATEST)]
+            rows = list(self.inner.scan_ranges(ranges))
+            # All rows are read from one snapshot, so no version is missing that a put moves to another row. The rows
+            # are read again if a put has made the segment of this row before the snapshot was taken.
+            if self._segments.numbers == segments:
+                break
+        for stored, row in reversed(rows):
             if stored.startswith(_LATEST):
                 if (latest_ms := unpack_timestamp(row)[0]) <= to_ms:
                     yield VersionedRecord(row[TIMESTAMP_BYTES:], latest_ms)
@@ -248,8 +259,8 @@ class RocksDBVersionedStore(WrappedStateStore[TransactionBuffer]):
         else:
             row = SegmentValue(data)
             row.insert_as_latest(valid_from_ms, valid_to_ms, value)
-        if segment not in self._segments:
-            self._segments = tuple(sorted((*self._segments, segment)))
+        if segment not in self._segments.numbers:
+            self._segments.numbers = tuple(sorted((*self._segments.numbers, segment)))
         rows.put(_prefix(segment) + key, row.data)
 
     # --- segments
@@ -257,18 +268,17 @@ class RocksDBVersionedStore(WrappedStateStore[TransactionBuffer]):
     def _segments_from(self, time_ms: int) -> list[int]:
         """Returns the segments with versions that are valid at this time or later, newest first."""
         first = time_ms // self._interval_ms
-        return [segment for segment in reversed(self._segments) if segment >= first]
+        return [segment for segment in reversed(self._segments.numbers) if segment >= first]
 
     def _is_live(self, segment: int, now_ms: int) -> bool:
         return segment >= (now_ms - self._retention_ms) // self._interval_ms
 
     def _drop_expired(self, now_ms: int) -> None:
-        if self._segments and not self._is_live(self._segments[0], now_ms):
-            live = tuple(segment for segment in self._segments if self._is_live(segment, now_ms))
-            self.inner.delete_range(
-                _prefix(self._segments[0]), _prefix((now_ms - self._retention_ms) // self._interval_ms)
-            )
-            self._segments = live
+        segments = self._segments.numbers
+        if segments and not self._is_live(segments[0], now_ms):
+            live = tuple(segment for segment in segments if self._is_live(segment, now_ms))
+            self.inner.delete_range(_prefix(segments[0]), _prefix((now_ms - self._retention_ms) // self._interval_ms))
+            self._segments.numbers = live
 
     def _existing_segments(self) -> Iterator[int]:
         start = b""

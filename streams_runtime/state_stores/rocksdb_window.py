@@ -156,14 +156,17 @@ class RocksDBWindowStore(RocksDBSegmentedStore):
                 found = reversed(list(known)) if reverse else known
                 return ((suffix_of(each)[0], value) for each, value in found)
         length = SEGMENT_BYTES + len(key) + SUFFIX_BYTES
-        ranges = []
-        for segment in self.segments_between(from_ms, to_ms, reverse):
-            prefixed = segment_prefix(segment) + key
-            first, last = window_key(prefixed, from_ms, 0), window_key(prefixed, to_ms, MAX_SEQUENCE)
-            ranges.append((first, after(last)))
-        # All stored keys between `first` and `last` begin with `key`. A stored key that is longer than `first` belongs
-        # to a longer record key.
-        entries = database.scan_ranges(ranges, reverse=reverse)
+
+        def ranges() -> list[tuple[bytes, bytes]]:
+            prefixes = (segment_prefix(each) + key for each in self.segments_between(from_ms, to_ms, reverse))
+            return [
+                (window_key(prefixed, from_ms, 0), after(window_key(prefixed, to_ms, MAX_SEQUENCE)))
+                for prefixed in prefixes
+            ]
+
+        # All stored keys of the ranges begin with `key`. A stored key that is longer than `length` belongs to a longer
+        # record key.
+        entries = self.scan_segments(database, ranges, reverse=reverse)
         return ((suffix_of(stored)[0], value) for stored, value in entries if len(stored) == length)
 
     def fetch_all_from(
@@ -182,14 +185,17 @@ class RocksDBWindowStore(RocksDBSegmentedStore):
             windows = ((key[:-SUFFIX_BYTES], suffix_of(key)[0], value) for key, value in found)
         else:
             end = None if last is None else after(last_window_key(last))
-            ranges = [
-                (
-                    segment_prefix(segment) + (first or b""),
-                    segment_prefix(segment + 1) if end is None else segment_prefix(segment) + end,
-                )
-                for segment in self.segments_between(from_ms, to_ms, reverse)
-            ]
-            windows = _decoded(database.scan_ranges(ranges, reverse=reverse), from_ms, to_ms)
+
+            def ranges() -> list[tuple[bytes, bytes]]:
+                return [
+                    (
+                        segment_prefix(segment) + (first or b""),
+                        segment_prefix(segment + 1) if end is None else segment_prefix(segment) + end,
+                    )
+                    for segment in self.segments_between(from_ms, to_ms, reverse)
+                ]
+
+            windows = _decoded(self.scan_segments(database, ranges, reverse=reverse), from_ms, to_ms)
         is_between = is_key_between(first, last)
         return windows if first is last is None else (window for window in windows if is_between(window[0]))
 

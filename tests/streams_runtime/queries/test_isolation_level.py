@@ -1,8 +1,9 @@
 """Each query reads the committed state of a store, or also the changes since the last commit."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 from fastapi.testclient import TestClient
@@ -21,7 +22,9 @@ from streams_runtime.state_stores.builders import (
     versioned_key_value_store,
     window_store,
 )
-from streams_runtime.state_stores.state_store import Windowed
+from streams_runtime.state_stores.rocksdb import RocksDBStore
+from streams_runtime.state_stores.state_store import Windowed, read_only
+from streams_runtime.state_stores.versioned import VersionedRecord
 from tests.streams_runtime.queries.fake_instance import (
     ACTIVE,
     KEY,
@@ -171,6 +174,77 @@ def test_should_leave_uncommitted_sessions_and_versions_out_of_the_committed_sta
     assert found("versions", "timestamp_ms", UNCOMMITTED) == [10, 0]
     cat_sessions.close()
     cat_versions.close()
+
+
+def view_of(store: Any, level: IsolationLevel) -> Any:
+    return read_only(store, level)
+
+
+def before_the_next_scan(monkeypatch: pytest.MonkeyPatch, step: Callable[[], object]) -> None:
+    """Does something after a query has chosen the segments to read, and before it reads them."""
+    scan_ranges, steps = RocksDBStore.scan_ranges, iter([step])
+
+    def scan(store: RocksDBStore, *ranges: Any, **more: Any) -> Any:
+        next(steps, lambda: None)()
+        return scan_ranges(store, *ranges, **more)
+
+    monkeypatch.setattr(RocksDBStore, "scan_ranges", scan)
+
+
+def test_should_find_a_session_that_a_commit_moves_to_a_new_segment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = open_store(session_store(STORE, STRING, LONG, retention_ms=600_000), tmp_path)
+    store.put(Windowed("cat", 0, 10), 3)
+    store.commit(None)
+
+    def merge() -> None:
+        store.remove(Windowed("cat", 0, 10))
+        store.put(Windowed("cat", 0, 500_000), 4)
+        store.commit(None)
+
+    before_the_next_scan(monkeypatch, merge)
+    assert list(view_of(store, COMMITTED).fetch("cat")) == [(Windowed("cat", 0, 500_000), 4)]
+    store.close()
+
+
+@pytest.mark.parametrize("level", IsolationLevel)
+def test_should_find_a_version_that_a_put_moves_to_a_new_segment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, level: IsolationLevel
+) -> None:
+    store = open_store(versioned_key_value_store(STORE, STRING, LONG, history_retention_ms=3_600_000), tmp_path)
+    store.put("cat", 3, 0)
+    store.commit(None)
+
+    def put() -> None:
+        store.put("cat", 4, 1_000)
+        store.commit(None)
+
+    view = view_of(store, level)
+    before_the_next_scan(monkeypatch, put)
+    assert view.versions("cat") == [VersionedRecord(4, 1_000), VersionedRecord(3, 0, 1_000)]
+    assert view.get("cat", 500) == VersionedRecord(3, 0)
+    store.close()
+
+
+def test_should_find_the_windows_of_one_commit_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    builder = window_store(STORE, STRING, LONG, retention_ms=600_000, window_size_ms=10)
+    for name, is_one_key in (("one", True), ("all", False)):
+        store = open_store(builder, tmp_path / name)
+        store.put("cat", 3, 0)
+        store.commit(None)
+
+        def put(store: Any = store) -> None:
+            store.put("cat", 4, 0)
+            store.put("cat", 4, 500_000)
+            store.commit(None)
+
+        with monkeypatch.context() as patched:
+            before_the_next_scan(patched, put)
+            view = view_of(store, COMMITTED)
+            windows = view.fetch_range("cat", 0, 600_000) if is_one_key else view.fetch_all(0, 600_000)
+            assert [value for _, value in windows] == [4, 4]
+        store.close()
 
 
 @pytest.mark.parametrize("group", [AT_LEAST_ONCE], indirect=True)
