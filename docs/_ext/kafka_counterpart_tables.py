@@ -1,4 +1,4 @@
-"""What takes the place of Kafka's names here, where the name differs. `kafka_counterparts` checks the tables."""
+"""The counterparts of Kafka's names whose spelling differs here. `kafka_counterparts` checks the tables."""
 
 CLASSES = {
     "KafkaStreams": "StreamsInstance",
@@ -46,7 +46,7 @@ INSTEAD = {
     "KafkaStreams.allLocalStorePartitionLags": "`StreamsInstance.status`",
     "KafkaStreams.metadataForAllStreamsClients": "`StateStoreClient.copies`",
     "KafkaStreams.metadataForLocalThreads": "`StreamsInstance.status`",
-    "KafkaStreams.metrics": "`StreamsInstance.endpoint`, which serves `/metrics` at this address",
+    "KafkaStreams.metrics": "`/metrics` at the address `StreamsInstance.endpoint`",
     "KafkaStreams.query": "`StateStoreClient.get` and `StateStoreClient.windows`, from any process",
     "KafkaStreams.queryMetadataForKey": "`StateStoreClient.key_metadata`",
     "KafkaStreams.setGlobalStateRestoreListener": "`InstanceOptions.restore_listener`",
@@ -156,7 +156,7 @@ INSTEAD = {
     "state.WindowStore.backwardFetchAll": "`WindowStore.fetch_all(reverse)`",
     "state.WindowStoreIterator": "an iterator",
 }
-"""What to use in place of a name that has no name of its own here. Our names stand in backquotes."""
+"""What to use in place of a name of Kafka that does not exist here. Our names stand in backquotes."""
 
 _HEADERS = "Stores do not keep the headers of records (KIP-1271)."
 _SUPPLIERS = "There is no config for the kind of all stores: give each its `Materialized`."
@@ -189,4 +189,4 @@ LACKS = {
     "state.TimestampedWindowStoreWithHeaders": _HEADERS,
     "state.ValueTimestampHeaders": _HEADERS,
 }
-"""Why a name has nothing in its place."""
+"""The names of Kafka that have no counterpart here, with the reason or a workaround."""
