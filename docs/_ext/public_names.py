@@ -97,7 +97,7 @@ def public_names(package: str) -> str:
 
 
 def _directive(package: str, name: str, found: object, home: str | None) -> str:
-    """`home`: the module of the name, if it is known; that of a value is not to be seen in it."""
+    """`home`: the module of the name; None if it is not known. A value does not show its module."""
     home = home or found.__module__
     options = (
         "" if home.partition(".")[0] == package.partition(".")[0] else "   :no-index:\n"

@@ -1,17 +1,16 @@
 """Joins by key. A join has a stream and a table as inputs, or two tables.
 
 In a join of a stream with a table, each record is joined with the table's present value. If the table is versioned, the
-record is joined with the value that was valid at the timestamp of the record. A join of a stream with a
-table makes results only for records of the stream. A change of the table makes no result. As in Kafka, a join of two
-tables has one node for each side, and a third node that merges the results. When the value of a key changes in one
-table, the node of this side looks up the key in the other table. The timestamp of a result is the higher timestamp of
-the two joined values.
-Source: `KStreamKTableJoinProcessor`, `KTableKTableInnerJoin`, `KTableKTableLeftJoin`,
-`KTableKTableRightJoin`, `KTableKTableOuterJoin`, `KTableKTableJoinMerger`. Differs from Kafka: in an inner join with
-record caches, a key may be deleted from both tables between two flushes. This project then removes the key from the
-result. In Kafka, the key stays in the result, because neither side finds a value of the key in the other table. A join
-of a table with itself is an exception: one record deletes a key from both sides, and the key stays in the result, as in
-Kafka.
+record is joined with the value that was valid at the timestamp of the record. A join of a stream with a table makes
+results only for records of the stream. A change of the table makes no result. As in Kafka, a join of two tables has one
+node for each side, and a third node that merges the results. When the value of a key changes in one table, the node of
+this side looks up the key in the other table. The timestamp of a result is the higher timestamp of the two joined
+values.
+Source: `KStreamKTableJoinProcessor`, `KTableKTableInnerJoin`, `KTableKTableLeftJoin`, `KTableKTableRightJoin`,
+`KTableKTableOuterJoin`, `KTableKTableJoinMerger`. Differs from Kafka: in an inner join with record caches, a key may be
+deleted from both tables between two flushes. This project then removes the key from the result. In Kafka, the key stays
+in the result, because neither side finds a value of the key in the other table. A join of a table with itself is an
+exception: one record deletes a key from both sides, and the key stays in the result, as in Kafka.
 
 As in Kafka, a deleted key also stays in the result in the following case. Between two flushes, a key is added to the
 first table, and then removed from this table. Between these two changes, the second table forwards a change of the key.

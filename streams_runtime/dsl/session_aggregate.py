@@ -60,7 +60,7 @@ class KStreamSessionWindowAggregate(StoredTableOperator):
             access.entries, with_end, sends_old_values=self.sends_old_values
         )
         updates = None if forwards_on_flush else context.guarded(child)
-        return self._aggregate_sessions(access, updates, context)  # type: ignore[return-value]  # it is ignored
+        return self._aggregate_sessions(access, updates, context)  # type: ignore[return-value]  # the caller ignores the result
 
     def _aggregate_sessions(
         self, access: SessionAccess, child: Receiver | None, context: NodeContext

@@ -11,9 +11,10 @@ is the highest timestamp of both sides. If the window has ended before the recor
 at once, and so is a record without key (KIP-962). A record without value is left out, and so is a record without key in
 an inner join.
 
-Each record with the newest timestamp joins the records of the closed windows with None. As in Kafka, the next scan of
-the store begins when the window closes in which the last scan has ended. If `before_ms` and `after_ms` differ, this
-window may be newer than an open window of the other side, whose records are then joined with None later than possible.
+When a record has the highest timestamp so far, the join scans this store, and joins the records of closed windows with
+None. As in Kafka, the next scan waits until the record at which the last scan ended has a closed window. If `before_ms`
+and `after_ms` differ, the window of a record of the other side may close earlier. That record is then joined with None
+later than possible.
 
 A join of a stream with itself needs only one window store and one node under the optimization
 `single.store.self.join`. A left join or an outer join then has the results of an inner join, because each record is its

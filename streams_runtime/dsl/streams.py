@@ -1,13 +1,14 @@
 """Streams and tables, and their operations.
 
 The classes are in one file, because the methods of each class return objects of the other classes. The modules
-`stream_operations`, `table_operations` and `groupings` add the nodes of an operation to the graph. In every call, the
-argument `name` is the name of the operation's node. If `name` is None, the name is generated. The argument `store` is
-the name of a table's store, or a `Materialized` with more settings. If a call has no serde argument, the operation uses
-the serde of its stream or table. The joiner of a join is a function with the arguments (left value, right value). If
-the argument `with_key` of the join is True, the arguments of the joiner are (key, left value, right value). The joiner
-must not change the key.
-Source: `KStream`, `BranchedKStream`, `KGroupedStream`, `TimeWindowedKStream`, `KTable`, `KGroupedTable`.
+`stream_operations`, `table_operations`, `groupings` and others add the nodes of an operation to the graph. In every
+call, the argument `name` is the name of the operation's node. If `name` is None, the name is generated. The argument
+`store` is the name of a table's store, or a `Materialized` with more settings. If a call has no serde argument, the
+operation uses the serde of its stream or table. The joiner of a join is a function with the arguments (left value,
+right value). If the argument `with_key` of the join is True, the arguments of the joiner are (key, left value, right
+value). The joiner must not change the key.
+Source: `KStream`, `BranchedKStream`, `KGroupedStream`, `TimeWindowedKStream`, `SessionWindowedKStream`,
+`CogroupedKStream`, `TimeWindowedCogroupedKStream`, `SessionWindowedCogroupedKStream`, `KTable`, `KGroupedTable`.
 """
 
 from __future__ import annotations
@@ -540,8 +541,9 @@ class TimeWindowedKStream(_GroupedRecords[K, V, Windowed[K]]):
     """The records of a stream, grouped by key and by time windows, unlimited windows or sliding windows. An aggregation
     makes a table of windowed keys.
 
-    The resulting table forwards every update of a window. The store keeps each window for `retention_ms`;
-    `Materialized` describes its default. Sliding windows leave out records without value.
+    The resulting table forwards every update of a window, unless `emit_strategy` chooses otherwise. The store keeps
+    each window for `retention_ms`; `Materialized` describes its default. Sliding windows leave out records without
+    value.
     """
 
     def emit_strategy(self, strategy: EmitStrategy) -> TimeWindowedKStream[K, V]:
@@ -988,6 +990,6 @@ def _check_windows(operation: str, windows: object) -> None:
 def _check_table(other: object) -> None:
     if not isinstance(other, KTable):
         raise TopologyError(
-            f"Invalid topology: a stream is joined with a KTable or a KStream, not with a {type(other).__name__}; "
-            "make a table with `to_table`, or read the topic with `StreamsBuilder.table`"
+            "Invalid topology: a stream is joined with a KTable, a GlobalKTable or a KStream, not with a "
+            f"{type(other).__name__}; make a table with `to_table`, or read the topic with `StreamsBuilder.table`"
         )

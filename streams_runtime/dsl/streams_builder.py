@@ -102,9 +102,9 @@ class StreamsBuilder:
         store: StoreArgument = None,
         name: str | None = None,
     ) -> GlobalKTable[K, V]:
-        """Returns a table of which every instance has all entries, of all partitions of the topic. The table has always
-        a store, which every processor may read. `store`: if it is a `Materialized`, it must have a name. The topic is
-        read from its beginning. Differs from Kafka: there is no timestamp extractor, because Kafka never calls the
+        """Returns a table of which every instance has all entries, of all partitions of the topic. The table always
+        has a store, which every processor may read. `store`: if it is a `Materialized`, it must have a name. The topic
+        is read from its beginning. Differs from Kafka: there is no timestamp extractor, because Kafka never calls the
         extractor of a global table.
         """
         checked_topics("StreamsBuilder.global_table", (topic,))

@@ -69,8 +69,7 @@ class Application:
     `processing_exception_handler` decides about errors of processors and sinks. `deserialization_exception_handler`
     decides about errors of serdes and timestamp extractors when records are read. `production_exception_handler`
     decides about records that a sink cannot write; if it returns FAIL, `processing_exception_handler` decides.
-    `state_listener`: a function that
-    each instance calls with its new state and its old state.
+    `state_listener`: a function that each instance calls with its new state and its old state.
     """
 
     topology: Topology

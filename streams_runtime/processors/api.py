@@ -182,8 +182,8 @@ metadata of the input record; None in a punctuation. The topic must exist, and m
 
 StreamPartitioner = Callable[[Any, Any, int], int | Collection[int] | None]
 """The type of a function (key, value, number of partitions) that returns the partition of a record. If the function
-returns several partitions as a set, list or tuple, the record is written to each of them. If the set is empty, the
-record is dropped. If the function returns None, Kafka's hash of the key's bytes chooses the partition. A partitioner
+returns several partitions as a set, list or tuple, the record is written to each of them. If it is empty, the record is
+dropped and counted. If the function returns None, Kafka's hash of the key's bytes chooses the partition. A partitioner
 that contains a serde has to be a `NestedSerde` too. Source: `StreamPartitioner.partitions` (KIP-837).
 """
 
@@ -216,8 +216,8 @@ class HandlerResponse(StrEnum):
 
 
 class FailedOutput(NamedTuple):
-    """A record that a sink could not write. `key`, `value`: as the sink got them. `retriable`: True if a later try may
-    succeed, because the topic does not exist.
+    """A record that a sink could not write. `key`, `value`: the objects that the sink got. `retriable`: True if the
+    topic does not exist, so that a later try may succeed.
     """
 
     topic: str

@@ -7,8 +7,9 @@ All numbers are big-endian. The value None has the size -1. The parts are:
     three values of the key with their sizes (4 bytes): the prior value, the old value, and the new value
     the time of the buffer (8 bytes)
 
-A buffer of streams has only new values, and the time 0. A buffer of tables also has the value that nodes below have got
-last (prior), and the old value. If both are equal, the size of the old value is -2, and the old value has no bytes.
+A buffer of a stream has only new values, and the time 0. A buffer of a table also has the prior value, which is the
+value that was forwarded last, and the old value. If the prior value and the old value are equal, the size of the old
+value is -2, and the old value has no bytes.
 Source: `BufferValue`, `ProcessorRecordContext.serialize`, `BufferKey`.
 """
 

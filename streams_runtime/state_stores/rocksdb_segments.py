@@ -309,7 +309,7 @@ class RocksDBSegmentedStore(WrappedStateStore[TransactionBuffer]):
             moved = self._move_entries(database, found)
         if moved:
             _logger.info(
-                "store %s: %d windows were moved to segments of %d ms, since its retention is %d ms now",
+                "store %s: %d entries were moved to segments of %d ms, since its retention is %d ms now",
                 self.name,
                 moved,
                 interval_ms,
@@ -318,7 +318,7 @@ class RocksDBSegmentedStore(WrappedStateStore[TransactionBuffer]):
         self._convert_index(database, found)
         found_ms = None if found is None else found.retention_ms
         is_longer = found_ms is not None and found_ms < retention_ms
-        # After a crash during the move of windows, the format file may have no retention.
+        # After a crash during the move of entries, the format file may have no retention.
         was_unknown = found_ms is None and (moved > 0 or found is not None)
         if is_longer or was_unknown:
             was = "another" if found_ms is None else f"{found_ms} ms"

@@ -73,8 +73,7 @@ class RocksDBWindowStore(RocksDBSegmentedStore):
         self._numbered_to_ms = NO_STREAM_TIME_MS
         """Windows up to this start may have duplicates with numbers that this object has not assigned yet."""
         self._in_memory_from_ms = 0
-        """All windows with this start or a later start are in memory, and are never read from RocksDB.
-        """
+        """All windows with this start or a later start are in memory, and are never read from RocksDB."""
 
     def _new_retention(self, retention_ms: int) -> WindowRetention:
         return WindowRetention(retention_ms, reads_expiring=self._file_format.time_ordered)

@@ -1,11 +1,11 @@
-"""The format of a persistent store's files: the kind of store and, for windows, the segments. The format is in a
-separate file:
+"""The format of a persistent store's files: the kind of store and, if its entries expire, the segments. The format is
+in a separate file:
 
     rocksdb/<store>/store-format    {"kind": "window", "retention.ms": 660000, "segment.interval.ms": 330000}
 
 A new version of an application may use an old store's name for another kind of store, or change the store's retention.
 The RocksDB files do not show the kind of store. So without a format file, the new version would misread the bytes of
-the old store. The format file is written only when the whole content of the store has this format. While windows are
+the old store. The format file is written only when the whole content of the store has this format. While entries are
 moved to segments of another length, the format file has no `segment.interval.ms`. Older releases of this package wrote
 no format file. If there is no format file, the keys of the store show its kind.
 
@@ -47,8 +47,8 @@ class StoreFormat:
     """The content of a format file.
 
     `kind`: a `StoreKind`, or a kind of a later release that this release does not know. `retention_ms`,
-    `segment_interval_ms`: None if the store is neither a window store nor a session store. `time_ordered`: True if the
-    files have an index in the order of time.
+    `segment_interval_ms`: None if the store has no segments; window stores, session stores and versioned stores have
+    segments. `time_ordered`: True if the files have an index in the order of time.
     """
 
     kind: str

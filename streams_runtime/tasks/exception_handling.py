@@ -311,7 +311,7 @@ class ExceptionHandling:
 
 def failed_output(topic: str, record: Record[Any, Any], error: Exception) -> FailedOutput | None:
     """Returns the record that a sink could not write; None if the production handler does not decide about the error.
-    `record`: as the sink got it. `error`: of the sink.
+    `record`: the record that the sink got. `error`: the error that the sink raised.
     """
     cause = error.__cause__
     wrong_type = isinstance(cause, _WRONG_TYPE)

@@ -297,8 +297,8 @@ class ProcessorRuntime:
 
     def flush(self) -> None:
         """Flush the record cache, log the changes of stores that log at a commit, and pass all collected output records
-        to the producer. Raises the errors of
-        `process`. If a call of `flush` fails, the next call flushes the remaining changes.
+        to the producer. Raises the errors of `process`. If a call of `flush` fails, the next call flushes the remaining
+        changes.
         """
         try:
             if self.cache is not None:

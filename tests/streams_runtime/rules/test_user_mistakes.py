@@ -73,7 +73,7 @@ def test_should_say_what_a_stream_is_joined_with() -> None:
     builder = StreamsBuilder()
     stream: Any = builder.stream("in", STRING, STRING)
     for join in (stream.join, stream.left_join):
-        with pytest.raises(TopologyError, match="a stream is joined with a KTable or a KStream, not with a str; make"):
+        with pytest.raises(TopologyError, match="a KTable, a GlobalKTable or a KStream, not with a str; make"):
             join("other", lambda left, right: left + right)
     assert isinstance(stream.to_table(), KTable)
 
