@@ -44,7 +44,6 @@ from streams_runtime.processors.topology import Topology, check_functions
 from streams_runtime.serdes import BYTES, Serde, serde_for_topic, serializer_of
 from streams_runtime.serdes.defaults import DefaultSerde
 from streams_runtime.state_stores.builders import timestamped_key_value_store
-from streams_runtime.state_stores.state_store import StoreBuilder
 
 _FK_JOIN = "KTABLE-FK-JOIN-"
 
@@ -301,17 +300,6 @@ class InternalSinkNode(StreamSinkNode):
         super().write(topology)
 
 
-@dataclass(eq=False, repr=False)
-class SubscriptionStoreUserNode(ProcessorGraphNode):
-    """A processor that uses the subscription store. The store is added with both of its processors."""
-
-    builder: StoreBuilder
-
-    def write(self, topology: Topology) -> None:
-        super().write(topology)
-        topology.add_state_store(self.builder, self.name)
-
-
 @dataclass(frozen=True, slots=True)
 class ForeignKeyJoin:
     """The functions of a foreign-key join. `joiner`: a function (left key, left value, right value). `partitioner`:
@@ -389,11 +377,11 @@ def joined_on_foreign_key(
     sink = added(InternalSinkNode(sink_name, topic, foreign_keys, subscriptions, chosen), send)
     source = added(StreamSourceNode(source_name, (topic,), foreign_keys, subscriptions, None, None), sink)
     graph.copartition((*other.sources, source_name))
-    receive = added(SubscriptionStoreUserNode(receive_name, SubscriptionReceive(serdes, store), builder), source)
+    receive = added(ProcessorGraphNode(receive_name, SubscriptionReceive(serdes, store), own_store=builder), source)
     answers = SubscriptionJoin(serdes, other.operator)
     answer = added(ProcessorGraphNode(join_name, answers, connected_stores=other.operator.view()), receive)
     foreign = added(
-        SubscriptionStoreUserNode(foreign_name, ForeignTableJoin(serdes, store, other.operator), builder), other.node
+        ProcessorGraphNode(foreign_name, ForeignTableJoin(serdes, store, other.operator), own_store=builder), other.node
     )
     response_sink = InternalSinkNode(response_sink_name, response_topic, keys, responses, partitioner)
     added(response_sink, answer, foreign)

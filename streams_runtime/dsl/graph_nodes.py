@@ -88,27 +88,18 @@ class StreamSourceNode(GraphNode):
 
 @dataclass(eq=False, repr=False)
 class ProcessorGraphNode(GraphNode):
-    """A processor. `connected_stores`: the stores of other nodes that the processor reads."""
+    """A processor. `connected_stores`: the stores of other nodes that the processor reads. `own_store`: the builder of
+    the store that is added with the processor; None if the processor has none. Two processors may share one builder.
+    """
 
     supplier: NodeSupplier
     connected_stores: Sequence[str] = field(default=(), kw_only=True)
+    own_store: StoreBuilder | None = field(default=None, kw_only=True)
 
     def write(self, topology: Topology) -> None:
         topology.add_processor(self.name, self.supplier, self.parent_names(), stores=self.connected_stores)
-
-
-@dataclass(eq=False, repr=False)
-class StreamTableJoinNode(ProcessorGraphNode):
-    """A join of a stream with a table. `buffer`: the builder of the buffer in which records wait; None if the join has
-    no grace period.
-    """
-
-    buffer: StoreBuilder | None = field(kw_only=True)
-
-    def write(self, topology: Topology) -> None:
-        super().write(topology)
-        if self.buffer is not None:
-            topology.add_state_store(self.buffer, self.name)
+        if self.own_store is not None:
+            topology.add_state_store(self.own_store, self.name)
 
 
 class MergeNode(ProcessorGraphNode):

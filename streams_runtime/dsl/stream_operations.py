@@ -13,7 +13,7 @@ from typing import Any, Generic
 
 from assignor.errors import IllegalArgumentError, TopologyError
 from streams_runtime.common.records import K, V
-from streams_runtime.dsl.graph_nodes import MergeNode, ProcessorGraphNode, StreamSinkNode, StreamTableJoinNode
+from streams_runtime.dsl.graph_nodes import MergeNode, ProcessorGraphNode, StreamSinkNode
 from streams_runtime.dsl.joins import Joiner, joining_table, left_joining_table, waiting
 from streams_runtime.dsl.materialized import StoreArgument, StoreFactory, checked_settings
 from streams_runtime.dsl.naming import checked_name
@@ -199,7 +199,7 @@ def joined(stream: Stage[K, Any], table: TableStage[K, Any], join: TableJoin, na
         serdes = keys or DefaultSerde("key", name), values or DefaultSerde("value", name)
         buffer = JoinBufferBuilder(name, *serdes, grace_ms=join.grace_ms)
         supplier = StreamOperator(waiting, receiver, join.is_left, name)
-    node = StreamTableJoinNode(node_name, supplier, connected_stores=stores, buffer=buffer)
+    node = ProcessorGraphNode(node_name, supplier, connected_stores=stores, own_store=buffer)
     node.takes_null_keys = join.is_left
     return replace(stream.then(node), sources=sources, value_serde=None)
 

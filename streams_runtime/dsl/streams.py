@@ -888,7 +888,7 @@ class KTable(Generic[K, V]):
         operation = "KTable.foreign_key_join"
         _check_kind(operation, other, KTable)
         check_functions(operation, foreign_key=foreign_key, joiner=joiner)
-        of_key = joiner if with_key else joins.joiner_with_key(joiner)
+        of_key = joins.joiner_with_key(joiner, with_key)
         join = ForeignKeyJoin(foreign_key, of_key, False, partitioner, other_partitioner)
         result = table_operations.ResultingTable(key_serde, value_serde, store)
         return KTable(joined_on_foreign_key(self._stage, other._stage, join, result, name))
@@ -913,7 +913,7 @@ class KTable(Generic[K, V]):
         operation = "KTable.foreign_key_left_join"
         _check_kind(operation, other, KTable)
         check_functions(operation, foreign_key=foreign_key, joiner=joiner)
-        of_key = joiner if with_key else joins.joiner_with_key(joiner)
+        of_key = joins.joiner_with_key(joiner, with_key)
         join = ForeignKeyJoin(foreign_key, of_key, True, partitioner, other_partitioner)
         result = table_operations.ResultingTable(key_serde, value_serde, store)
         return KTable(joined_on_foreign_key(self._stage, other._stage, join, result, name))
