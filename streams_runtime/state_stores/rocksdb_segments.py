@@ -107,7 +107,7 @@ class RocksDBSegmentedStore(WrappedStateStore[TransactionBuffer]):
         self._read_again = context.read_again
         super().open(context)
         self._retention = self._new_retention(self._retention.retention_ms)
-        self._segments = tuple(self._existing_segments())
+        self._segments = tuple(existing_segments(self.inner, INDEX))
         interval_ms = self._retention.segment_interval_ms
         self._newest_ms = (self._segments[-1] + 1) * interval_ms - 1 if self._segments else NO_STREAM_TIME_MS
         self._note_eviction()
@@ -377,13 +377,6 @@ class RocksDBSegmentedStore(WrappedStateStore[TransactionBuffer]):
         """Returns False if the key cannot be in a store of this kind, whatever the length of the segments is."""
         return True
 
-    def _existing_segments(self) -> Iterator[int]:
-        start = b""
-        while (entry := next(self.inner.scan(start, INDEX), None)) is not None:
-            segment = int.from_bytes(entry[0][:SEGMENT_BYTES], "big")
-            yield segment
-            start = segment_prefix(segment + 1)
-
     def _index_key(self, key: bytes) -> bytes:
         return INDEX + key[self._keys.order] + key
 
@@ -391,6 +384,17 @@ class RocksDBSegmentedStore(WrappedStateStore[TransactionBuffer]):
 @lru_cache(maxsize=1024)
 def segment_prefix(segment: int) -> bytes:
     return segment.to_bytes(SEGMENT_BYTES, "big")
+
+
+def existing_segments(database: TransactionBuffer, exclusive_end: bytes) -> Iterator[int]:
+    """Returns the numbers of the segments with entries, in ascending order. `exclusive_end`: the first key that belongs
+    to no segment.
+    """
+    start = b""
+    while (entry := next(database.scan(start, exclusive_end), None)) is not None:
+        segment = int.from_bytes(entry[0][:SEGMENT_BYTES], "big")
+        yield segment
+        start = segment_prefix(segment + 1)
 
 
 _INDEX_END = b"\x81"

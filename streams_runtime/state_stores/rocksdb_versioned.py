@@ -32,6 +32,7 @@ from assignor.types import JAVA_LONG_MAX
 from streams_runtime.logs.base import RecordBatch
 from streams_runtime.state_stores.key_ranges import after
 from streams_runtime.state_stores.rocksdb import RocksDBStore
+from streams_runtime.state_stores.rocksdb_segments import existing_segments, segment_prefix
 from streams_runtime.state_stores.segment_values import SegmentValue
 from streams_runtime.state_stores.state_store import StoreContext, WrappedStateStore, ignore_expired
 from streams_runtime.state_stores.store_format import StoreFormat, StoreKind
@@ -90,7 +91,7 @@ class RocksDBVersionedStore(WrappedStateStore[TransactionBuffer]):
             return
         super().open(context)
         self._observed_ms = NO_STREAM_TIME_MS
-        self._segments.numbers = tuple(self._existing_segments())
+        self._segments.numbers = tuple(existing_segments(self.inner, _LATEST))
 
     def _bind(self, context: StoreContext) -> None:
         self._expired = context.expired
@@ -112,7 +113,7 @@ class RocksDBVersionedStore(WrappedStateStore[TransactionBuffer]):
         if as_of_ms < self._observed_ms - self._retention_ms:
             return None
         for segment in self._segments_from(as_of_ms):
-            row = self.inner.get(_prefix(segment) + key)
+            row = self.inner.get(segment_prefix(segment) + key)
             if row is None:
                 continue
             found = SegmentValue(row)
@@ -129,7 +130,7 @@ class RocksDBVersionedStore(WrappedStateStore[TransactionBuffer]):
         )
         while True:
             segments = self._segments.numbers
-            prefixes = [_prefix(segment) for segment in segments if segment >= first_segment]
+            prefixes = [segment_prefix(segment) for segment in segments if segment >= first_segment]
             ranges = [(prefix + key, after(prefix + key)) for prefix in (*prefixes, _LATEST)]
             rows = list(self.inner.scan_ranges(ranges))
             # All rows are read from one snapshot, so no version is missing that a put moves to another row. The rows
@@ -182,7 +183,7 @@ class RocksDBVersionedStore(WrappedStateStore[TransactionBuffer]):
                 return VALID_TO_UNDEFINED
             valid_to_ms = latest_ms
         for segment in self._segments_from(timestamp_ms):
-            data = rows.get(_prefix(segment) + key)
+            data = rows.get(segment_prefix(segment) + key)
             if data is None:
                 continue
             row = SegmentValue(data)
@@ -216,7 +217,7 @@ class RocksDBVersionedStore(WrappedStateStore[TransactionBuffer]):
             row.replace(before.position, entry)
         else:
             row.insert(before.position, entry)
-        rows.put(_prefix(segment) + key, row.data)
+        rows.put(segment_prefix(segment) + key, row.data)
         return before.valid_to_ms
 
     def _put_between_rows(
@@ -227,10 +228,10 @@ class RocksDBVersionedStore(WrappedStateStore[TransactionBuffer]):
         segment = valid_to_ms // self._interval_ms
         if not self._is_live(segment, now_ms):
             return NOT_PUT
-        data = rows.get(_prefix(segment) + key)
+        data = rows.get(segment_prefix(segment) + key)
         if data is not None and (row := SegmentValue(data)).next_ms > timestamp_ms:
             row.insert_as_earliest(timestamp_ms, value)
-            rows.put(_prefix(segment) + key, row.data)
+            rows.put(segment_prefix(segment) + key, row.data)
         else:
             self._end_version(rows, now_ms, key, entry, valid_to_ms)
         return valid_to_ms
@@ -240,7 +241,7 @@ class RocksDBVersionedStore(WrappedStateStore[TransactionBuffer]):
         segment = timestamp_ms // self._interval_ms
         if not self._is_live(segment, now_ms):
             return NOT_PUT
-        data = rows.get(_prefix(segment) + key)
+        data = rows.get(segment_prefix(segment) + key)
         ended_ms = timestamp_ms if data is None else SegmentValue(data).next_ms
         if data is None or ended_ms != timestamp_ms:  # otherwise, the end of the row is this deletion already
             self._end_version(rows, now_ms, key, (ended_ms, None), timestamp_ms)
@@ -253,7 +254,7 @@ class RocksDBVersionedStore(WrappedStateStore[TransactionBuffer]):
         segment, (valid_from_ms, value) = valid_to_ms // self._interval_ms, entry
         if not self._is_live(segment, now_ms):
             return
-        data = rows.get(_prefix(segment) + key)
+        data = rows.get(segment_prefix(segment) + key)
         if data is None:
             row = SegmentValue.of(value, valid_from_ms, valid_to_ms)
         else:
@@ -261,7 +262,7 @@ class RocksDBVersionedStore(WrappedStateStore[TransactionBuffer]):
             row.insert_as_latest(valid_from_ms, valid_to_ms, value)
         if segment not in self._segments.numbers:
             self._segments.numbers = tuple(sorted((*self._segments.numbers, segment)))
-        rows.put(_prefix(segment) + key, row.data)
+        rows.put(segment_prefix(segment) + key, row.data)
 
     # --- segments
 
@@ -277,15 +278,10 @@ class RocksDBVersionedStore(WrappedStateStore[TransactionBuffer]):
         segments = self._segments.numbers
         if segments and not self._is_live(segments[0], now_ms):
             live = tuple(segment for segment in segments if self._is_live(segment, now_ms))
-            self.inner.delete_range(_prefix(segments[0]), _prefix((now_ms - self._retention_ms) // self._interval_ms))
+            self.inner.delete_range(
+                segment_prefix(segments[0]), segment_prefix((now_ms - self._retention_ms) // self._interval_ms)
+            )
             self._segments.numbers = live
-
-    def _existing_segments(self) -> Iterator[int]:
-        start = b""
-        while (entry := next(self.inner.scan(start, _LATEST), None)) is not None:
-            segment = int.from_bytes(entry[0][:SEGMENT_BYTES], "big")
-            yield segment
-            start = _prefix(segment + 1)
 
     def _convert(self, database: RocksDBStore, found: StoreFormat | None) -> None:
         """Called by `RocksDBStore.open` for files with another retention or an unknown format. Raises
@@ -305,7 +301,3 @@ def version_segment_interval_ms(history_retention_ms: int) -> int:
         if history_retention_ms <= retention_ms:
             return max(history_retention_ms // parts, least_ms)
     return max(history_retention_ms // 24, 300_000)
-
-
-def _prefix(segment: int) -> bytes:
-    return segment.to_bytes(SEGMENT_BYTES, "big")
