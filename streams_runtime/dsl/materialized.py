@@ -96,13 +96,14 @@ class StoreFactory:
 
 
 @dataclass(frozen=True, slots=True)
-class WindowStoreFactory(StoreFactory):
-    """Makes the builder of a window store with timestamps. Raises IllegalArgumentError if the retention is too short.
+class WindowedStoreFactory(StoreFactory):
+    """The base of the factories of window stores and session stores. Raises IllegalArgumentError if the retention is
+    too short.
 
-    If windows are forwarded when they close, the store returns its windows in the order of time.
+    If windows or sessions are forwarded when they close, the store returns them in the order of time.
     """
 
-    windows: SteppingWindows | SlidingWindows
+    windows: SteppingWindows | SlidingWindows | SessionWindows
     emit: EmitStrategy
 
     def __post_init__(self) -> None:
@@ -113,6 +114,13 @@ class WindowStoreFactory(StoreFactory):
     def retention_ms(self) -> int:
         given_ms = self.settings.retention_ms
         return self.windows.least_retention_ms if given_ms is None else given_ms
+
+
+@dataclass(frozen=True, slots=True)
+class WindowStoreFactory(WindowedStoreFactory):
+    """Makes the builder of a window store with timestamps."""
+
+    windows: SteppingWindows | SlidingWindows
 
     def builder(self) -> StoreBuilder:
         arguments, emits_on_close = self.arguments(), self.emit is EmitStrategy.ON_WINDOW_CLOSE
@@ -127,27 +135,12 @@ class WindowStoreFactory(StoreFactory):
 
 
 @dataclass(frozen=True, slots=True)
-class SessionStoreFactory(StoreFactory):
-    """Makes the builder of a session store. Raises IllegalArgumentError if the retention is too short.
-
-    As in Kafka, the store has no record cache if sessions are forwarded when they close.
+class SessionStoreFactory(WindowedStoreFactory):
+    """Makes the builder of a session store. As in Kafka, the store has no record cache if sessions are forwarded when
+    they close.
     """
 
     windows: SessionWindows
-    emit: EmitStrategy
-
-    def __post_init__(self) -> None:
-        gap_ms, grace_ms = self.windows.gap_ms, self.windows.grace_ms
-        if self.retention_ms < gap_ms + grace_ms:
-            raise IllegalArgumentError(
-                f"The retention period of the session store {self.name} must be no smaller than the session inactivity "
-                f"gap plus the grace period. Got gap=[{gap_ms}], grace=[{grace_ms}], retention=[{self.retention_ms}]"
-            )
-
-    @property
-    def retention_ms(self) -> int:
-        given_ms = self.settings.retention_ms
-        return self.windows.gap_ms + self.windows.grace_ms if given_ms is None else given_ms
 
     def builder(self) -> StoreBuilder:
         arguments, emits_on_close = self.arguments(), self.emit is EmitStrategy.ON_WINDOW_CLOSE

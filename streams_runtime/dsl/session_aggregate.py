@@ -30,7 +30,7 @@ class KStreamSessionWindowAggregate(StoredTableOperator):
         super().__init__(store)
         self.aggregation = aggregation
         self.emit = emit
-        self.window_grace_ms = store.windows.gap_ms + store.windows.grace_ms
+        self.window_grace_ms = store.windows.open_ms
 
     def getter(self, context: NodeContext, *, flushed: bool = False) -> Getter:
         store: SerdesSessionStore[Any, Any] = context.state_store(self.store.name)
@@ -50,7 +50,7 @@ class KStreamSessionWindowAggregate(StoredTableOperator):
                 found = store.find_sessions_by_end(from_ms, to_ms)
                 return ((session, session.end_ms, value) for session, value in found)
 
-            closed = ClosedWindows(self.store.name, windows.gap_ms + windows.grace_ms, _range_to_emit, read)
+            closed = ClosedWindows(self.store.name, windows.open_ms, _range_to_emit, read)
             return emitting_on_close(self._aggregate_sessions(access, None, context), child, context, closed)
 
         def with_end(session: Windowed[Any], change: Any, _timestamp_ms: int, headers: Headers) -> None:
@@ -73,7 +73,7 @@ class KStreamSessionWindowAggregate(StoredTableOperator):
         aggregation = self.aggregation
         initializer, aggregator, merger = aggregation.initializer, aggregation.aggregator, aggregation.merger
         assert merger is not None
-        gap_ms, open_ms = self.store.windows.gap_ms, self.store.windows.gap_ms + self.store.windows.grace_ms
+        gap_ms, open_ms = self.store.windows.gap_ms, self.store.windows.open_ms
         drop_late = late_record_dropper(context, self.store.windows.grace_ms, "[%d,%d]")
         sends_old_values, current = self.sends_old_values, context.current
 

@@ -214,6 +214,21 @@ class SessionWindows:
         if self.grace_ms < 0:
             raise IllegalArgumentError("Grace period must not be negative.")
 
+    @property
+    def open_ms(self) -> int:
+        """The time for which a session is open after its end."""
+        return self.gap_ms + self.grace_ms
+
+    @property
+    def least_retention_ms(self) -> int:
+        return self.open_ms
+
+    def retention_error(self, store: str, retention_ms: int) -> str:
+        return (
+            f"The retention period of the session store {store} must be no smaller than the session inactivity gap "
+            f"plus the grace period. Got gap=[{self.gap_ms}], grace=[{self.grace_ms}], retention=[{retention_ms}]"
+        )
+
 
 @dataclass(frozen=True, slots=True, init=False)
 class JoinWindows:
