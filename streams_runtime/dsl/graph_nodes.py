@@ -108,7 +108,7 @@ class MergeNode(ProcessorGraphNode):
 
 @dataclass(eq=False, repr=False)
 class StateStoreNode(GraphNode):
-    """A store that the user has added for a processor of `KStream.process`."""
+    """A store that the user has added with `StreamsBuilder.add_state_store`."""
 
     builder: StoreBuilder
 

@@ -130,7 +130,7 @@ class StreamsBuilder:
         return self
 
     def add_state_store(self, store: StoreBuilder) -> StreamsBuilder:
-        """Adds a store for processors of `KStream.process`."""
+        """Adds a store for the processors and transformers of the user, which name it in their argument `stores`."""
         self._graph.add(StateStoreNode(store.name, store))
         return self
 
