@@ -34,7 +34,7 @@ from streams_runtime.state_stores.change_logging import (
     ChangeLoggingWindowBytesStore,
 )
 from streams_runtime.state_stores.key_ranges import is_within, merged
-from streams_runtime.state_stores.session_keys import WINDOW, end_of, session_key
+from streams_runtime.state_stores.session_keys import by_window, end_of, session_key
 from streams_runtime.state_stores.session_keys import is_within as is_session_within
 from streams_runtime.state_stores.state_store import Entries, StoreContext, WrappedStateStore
 from streams_runtime.state_stores.thread_cache import NamedCache, TaskCache
@@ -278,4 +278,4 @@ class CachingSessionStore(CachingStore[ChangeLoggingSessionBytesStore]):
         found: dict[bytes, bytes | None] = dict(self.inner.find_sessions_by_end(earliest_end_ms, latest_end_ms))
         found.update(entry for entry in cached if earliest_end_ms <= end_of(entry[0]) <= latest_end_ms)
         sessions = ((key, value) for key, value in found.items() if value is not None)
-        return iter(sorted(sessions, key=lambda entry: (entry[0][WINDOW], entry[0])))
+        return iter(sorted(sessions, key=by_window))

@@ -25,6 +25,7 @@ from functools import lru_cache
 from itertools import islice, repeat
 from operator import add, itemgetter
 from threading import get_ident
+from typing import Generic, TypeVar
 
 from streams_runtime.common.errors import ChangelogOfAnotherKind
 from streams_runtime.common.records import BytesColumn
@@ -379,6 +380,27 @@ class RocksDBSegmentedStore(WrappedStateStore[TransactionBuffer]):
 
     def _index_key(self, key: bytes) -> bytes:
         return INDEX + key[self._keys.order] + key
+
+
+Store = TypeVar("Store", bound=RocksDBSegmentedStore)
+
+
+class CommittedReads(Generic[Store]):
+    """The base of views that read a store without its uncommitted changes. Expired entries are left out by the stream
+    time of all changes, including uncommitted changes.
+    """
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._database = store.inner.committed()
+
+    @property
+    def name(self) -> str:
+        return self._store.name
+
+    @property
+    def is_open(self) -> bool:
+        return self._store.is_open
 
 
 @lru_cache(maxsize=1024)

@@ -7,6 +7,7 @@ from __future__ import annotations
 from assignor.types import JAVA_LONG_MAX
 from streams_runtime.state_stores.key_ranges import after
 from streams_runtime.state_stores.rocksdb_segments import (
+    CommittedReads,
     Database,
     RocksDBSegmentedStore,
     SegmentedKeys,
@@ -17,6 +18,7 @@ from streams_runtime.state_stores.session_keys import (
     SESSION_SUFFIX_BYTES,
     WINDOW,
     are_session_keys,
+    by_window,
     end_of,
     is_session_key,
     is_within,
@@ -126,29 +128,11 @@ class RocksDBSessionStore(RocksDBSegmentedStore):
             # as in Kafka, this read includes sessions that have expired and whose segments still exist
             return self.entries_by_time(database, earliest_end_ms, latest_end_ms)
         found = self.find_from(database, None, None, (earliest_end_ms, JAVA_LONG_MAX), reverse=False)
-        return iter(sorted((entry for entry in found if end_of(entry[0]) <= latest_end_ms), key=_by_window))
+        return iter(sorted((entry for entry in found if end_of(entry[0]) <= latest_end_ms), key=by_window))
 
 
-def _by_window(entry: tuple[bytes, bytes]) -> tuple[bytes, bytes]:
-    return entry[0][WINDOW], entry[0]
-
-
-class CommittedSessions:
-    """Reads a session store without its uncommitted changes. Expired sessions are left out by the stream time of all
-    changes, including uncommitted changes.
-    """
-
-    def __init__(self, store: RocksDBSessionStore) -> None:
-        self._store = store
-        self._database = store.inner.committed()
-
-    @property
-    def name(self) -> str:
-        return self._store.name
-
-    @property
-    def is_open(self) -> bool:
-        return self._store.is_open
+class CommittedSessions(CommittedReads[RocksDBSessionStore]):
+    """Reads a session store without its uncommitted changes."""
 
     def fetch_session(self, session_key: bytes) -> bytes | None:
         return self._store.fetch_from(self._database, session_key)

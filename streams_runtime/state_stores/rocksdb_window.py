@@ -14,6 +14,7 @@ from assignor.types import JAVA_LONG_MAX
 from streams_runtime.logs.base import RecordBatch
 from streams_runtime.state_stores.key_ranges import after
 from streams_runtime.state_stores.rocksdb_segments import (
+    CommittedReads,
     Database,
     RocksDBSegmentedStore,
     SegmentedKeys,
@@ -221,22 +222,8 @@ class RocksDBWindowStore(RocksDBSegmentedStore):
         return are_segmented_window_keys(stored)
 
 
-class CommittedWindows:
-    """Reads a window store without its uncommitted changes. Expired windows are left out by the stream time of all
-    changes, including uncommitted changes.
-    """
-
-    def __init__(self, store: RocksDBWindowStore) -> None:
-        self._store = store
-        self._database = store.inner.committed()
-
-    @property
-    def name(self) -> str:
-        return self._store.name
-
-    @property
-    def is_open(self) -> bool:
-        return self._store.is_open
+class CommittedWindows(CommittedReads[RocksDBWindowStore]):
+    """Reads a window store without its uncommitted changes."""
 
     def fetch(self, key: bytes, start_ms: int) -> bytes | None:
         return self._store.fetch_from(self._database, key, start_ms)

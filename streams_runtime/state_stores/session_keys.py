@@ -45,6 +45,11 @@ def end_of(session_key: bytes) -> int:
     return int.from_bytes(session_key[END], "big")
 
 
+def by_window(entry: tuple[bytes, bytes]) -> tuple[bytes, bytes]:
+    """Returns the sort key of an entry for the order of time: the end, the start, and then the bytes of the key."""
+    return entry[0][WINDOW], entry[0]
+
+
 def is_within(
     session_key: bytes, from_key: bytes | None, to_key: bytes | None, earliest_end_ms: int, latest_start_ms: int
 ) -> bool:
