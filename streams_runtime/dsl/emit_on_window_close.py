@@ -8,8 +8,8 @@ stream time first expires old windows. A longer retention (`Materialized.retenti
 retention plus the longest time without a record.
 Source: `EmitStrategy.onWindowClose`; `AbstractKStreamTimeWindowAggregateProcessor.maybeForwardFinalResult`,
 `KStreamSessionWindowAggregate.maybeForwardFinalResult`; KIP-825.
-Differs from Kafka: Kafka looks for closed windows at most once a second of the wall clock, so that its results depend
-on the speed of processing.
+Differs from Kafka: Kafka searches for closed windows at most once a second of the wall clock, so that its results
+depend on the speed of processing.
 """
 
 from collections.abc import Callable, Iterable

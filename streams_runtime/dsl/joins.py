@@ -187,7 +187,7 @@ def left_join(left: TableOperator, right: TableOperator, joiner: Joiner) -> tupl
 
 
 def outer_join(left: TableOperator, right: TableOperator, joiner: Joiner) -> tuple[JoinSide, JoinSide]:
-    """Returns the two sides of an outer join. Tells both tables to forward old values."""
+    """Returns the two sides of an outer join. Makes both tables forward old values."""
     left.send_old_values(keep_store=True)
     right.send_old_values(keep_store=True)
     return (

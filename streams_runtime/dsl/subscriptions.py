@@ -35,7 +35,7 @@ _INT32 = struct.Struct(">i")
 
 class Instruction(IntEnum):
     """The instructions of a subscription for the task of the right table. Two of them delete the subscription, and the
-    others store it. ..._NO_PROPAGATE asks for no response, and PROPAGATE_ONLY_... asks for a response only if the right
+    others store it. ..._NO_PROPAGATE requests no response, and PROPAGATE_ONLY_... requests a response only if the right
     table has the row.
     """
 

@@ -170,8 +170,8 @@ class ListValueStore(SerdesKeyValueStore[TimestampedKeyAndJoinSide, list[LeftOrR
 
     def scan_end_ms(self, deleted_ms: int) -> int:
         """Returns the timestamp at which a scan of the entries ends. The scan has read all entries of `entries_before`,
-        the last of which was at `deleted_ms`; -1 if there was none. The scan goes on to the first entry of each side,
-        and to one more entry. If one side has no entry, the scan goes on to the last entry.
+        the last of which was at `deleted_ms`; -1 if there was none. The scan continues to the first entry of each
+        side, and to one more entry. If one side has no entry, the scan continues to the last entry.
         """
         right, left = self._first
         if right is not None and left is not None:

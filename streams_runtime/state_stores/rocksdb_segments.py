@@ -337,7 +337,7 @@ class RocksDBSegmentedStore(WrappedStateStore[TransactionBuffer]):
                 database.write(batch, repeat(b""))
 
     def _move_entries(self, database: RocksDBStore, found: StoreFormat | None) -> int:
-        """Moves each entry to the segment in which this store looks for it. Returns the number of moved entries.
+        """Moves each entry to the segment in which this store reads it. Returns the number of moved entries.
 
         After a crash, the move can be repeated, even with the old retention. The reason is that each batch is written
         atomically, and that the format file has no segment length until all entries are moved. If an entry exists under
