@@ -13,10 +13,9 @@ from dataclasses import dataclass, replace
 from typing import Any, Generic
 
 from assignor.errors import IllegalArgumentError, TopologyError
-from streams_runtime.common.losses import DropReason
-from streams_runtime.common.records import Headers, K, V
+from streams_runtime.common.records import K, V
 from streams_runtime.dsl.graph_nodes import GraphNode, ProcessorGraphNode, StreamSourceNode
-from streams_runtime.dsl.joins import Joiner
+from streams_runtime.dsl.joins import Joiner, TableLookup, joining_found
 from streams_runtime.dsl.materialized import StoreArgument, StoreFactory, checked_settings
 from streams_runtime.dsl.stream_processors import StreamOperator
 from streams_runtime.dsl.streams_graph import Stage, StreamsGraph
@@ -106,23 +105,8 @@ def add_global_store(
 
 
 def joining_global_table(
-    store: str, selector: Selector, joiner: Joiner, left: bool, child: Receiver, context: NodeContext
+    store: str, selector: Selector, joiner: Joiner, is_left: bool, child: Receiver, context: NodeContext
 ) -> Receiver:
-    """Joins each record with the entry of the table whose key `selector` returns. A record is left out if it has no
-    value, or if the table does not have the key. A left join joins a record with None if the table does not have the
-    key, or if `selector` returns None (KIP-962). Source: `KStreamKTableJoinProcessor`.
-    """
-    get = stored_getter(context, store, flushed=False)
-
-    def join(key: Any, value: Any, timestamp_ms: int, headers: Headers) -> None:
-        selected = selector(key, value)
-        if value is None or (selected is None and not left):
-            context.drop(DropReason.NULL_KEY_OR_VALUE, "null join key or value")
-            return
-        found = None if selected is None else get(selected)
-        if found is not None:
-            child(key, joiner(key, value, found[1]), timestamp_ms, headers)
-        elif left:
-            child(key, joiner(key, value, None), timestamp_ms, headers)
-
-    return join
+    """Joins each record with the entry of the table whose key `selector` returns. See `joining_found`."""
+    lookup = TableLookup(stored_getter(context, store, flushed=False), selector=selector)
+    return joining_found(lookup, joiner, is_left, child, context)

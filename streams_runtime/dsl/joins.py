@@ -21,7 +21,7 @@ its short-lived value, so its flush does not forward the removal of the key eith
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 from assignor.errors import StreamsError
 from streams_runtime.common.losses import DropReason
@@ -49,43 +49,48 @@ def _without_key(joiner: Callable[[Any, Any], Any], key: Any, left: Any, right: 
     return joiner(left, right)
 
 
-def joining_table(table: TableOperator, joiner: Joiner, child: Receiver, context: NodeContext) -> Receiver:
-    """Joins each record with the table. A record is left out if it has no key or no value, or if the table does not
-    have its key.
+class TableLookup(NamedTuple):
+    """The way in which a join of a stream with a table finds the table's value for a record. `get_as_of`: reads a
+    versioned table as of the record's timestamp; None for other tables. `selector`: a function (key, value) that
+    returns the key to find; None to find the record's key.
     """
-    get, get_as_of = table.getter(context), _getter_as_of(table, context)
+
+    get: Getter
+    get_as_of: GetterAsOf | None = None
+    selector: Callable[[Any, Any], Any] | None = None
+
+
+def joining_table(
+    table: TableOperator, joiner: Joiner, is_left: bool, child: Receiver, context: NodeContext
+) -> Receiver:
+    """Joins each record with the value of its key in the table. See `joining_found`."""
+    get_as_of = None if table.history_retention_ms is None else table.getter_as_of(context)
+    return joining_found(TableLookup(table.getter(context), get_as_of), joiner, is_left, child, context)
+
+
+def joining_found(
+    lookup: TableLookup, joiner: Joiner, is_left: bool, child: Receiver, context: NodeContext
+) -> Receiver:
+    """Joins each record of a stream with a value of a table. A record is left out if it has no value, or if the table
+    does not have the key to find. A left join joins a record with None if the table does not have this key, or if there
+    is no key to find (KIP-962). Source: `KStreamKTableJoinProcessor`.
+    """
+    get, get_as_of, selector = lookup
 
     def join(key: Any, value: Any, timestamp_ms: int, headers: Headers) -> None:
-        if key is None or value is None:
-            context.drop(DropReason.NULL_KEY_OR_VALUE, "null join key or value")
-            return
-        found = get(key) if get_as_of is None else get_as_of(key, timestamp_ms)
-        if found is not None:
-            child(key, joiner(key, value, found[1]), timestamp_ms, headers)
-
-    return join
-
-
-def left_joining_table(table: TableOperator, joiner: Joiner, child: Receiver, context: NodeContext) -> Receiver:
-    """Joins each record with the table. A record without value is left out. A record without key is joined with None
-    (KIP-962).
-    """
-    get, get_as_of = table.getter(context), _getter_as_of(table, context)
-
-    def left_join(key: Any, value: Any, timestamp_ms: int, headers: Headers) -> None:
-        if value is None:
+        wanted = key if selector is None else selector(key, value)
+        if value is None or (wanted is None and not is_left):
             context.drop(DropReason.NULL_KEY_OR_VALUE, "null join key or value")
             return
         found = None
-        if key is not None:
-            found = get(key) if get_as_of is None else get_as_of(key, timestamp_ms)
-        child(key, joiner(key, value, None if found is None else found[1]), timestamp_ms, headers)
+        if wanted is not None:
+            found = get(wanted) if get_as_of is None else get_as_of(wanted, timestamp_ms)
+        if found is not None:
+            child(key, joiner(key, value, found[1]), timestamp_ms, headers)
+        elif is_left:
+            child(key, joiner(key, value, None), timestamp_ms, headers)
 
-    return left_join
-
-
-def _getter_as_of(table: TableOperator, context: NodeContext) -> GetterAsOf | None:
-    return None if table.history_retention_ms is None else table.getter_as_of(context)
+    return join
 
 
 def waiting(
@@ -94,7 +99,7 @@ def waiting(
     """Lets each record wait in a buffer for the grace period before it is joined. A record that is too late to wait is
     joined at once. As in Kafka, records leave the buffer only when another record has been put into it.
 
-    `join`: `joining_table` or `left_joining_table` with its arguments before `child` and `context`.
+    `join`: `joining_table` with its arguments before `child` and `context`.
     `fails_without_key`: True for a left join, which, as in Kafka, fails for a record that has a value but no key.
     Source: `KStreamKTableJoinProcessor` with grace period; KIP-923.
     """

@@ -14,7 +14,7 @@ from typing import Any, Generic
 from assignor.errors import IllegalArgumentError, TopologyError
 from streams_runtime.common.records import K, V
 from streams_runtime.dsl.graph_nodes import MergeNode, ProcessorGraphNode, StreamSinkNode
-from streams_runtime.dsl.joins import Joiner, joining_table, left_joining_table, waiting
+from streams_runtime.dsl.joins import Joiner, joining_table, waiting
 from streams_runtime.dsl.materialized import StoreArgument, StoreFactory, checked_settings
 from streams_runtime.dsl.naming import checked_name
 from streams_runtime.dsl.repartitioning import RepartitionNames, RepartitionNode
@@ -190,7 +190,7 @@ def joined(stream: Stage[K, Any], table: TableStage[K, Any], join: TableJoin, na
     prefix = "KSTREAM-LEFTJOIN-" if join.is_left else "KSTREAM-JOIN-"
     node_name = stream.graph.naming.name_or_generated(name, prefix)
     stores, buffer = table.operator.view(), None
-    receiver = partial(left_joining_table if join.is_left else joining_table, table.operator, join.joiner)
+    receiver = partial(joining_table, table.operator, join.joiner, join.is_left)
     supplier: Operator = StreamOperator(receiver)
     if join.grace_ms is not None:
         _check_grace(join.grace_ms, table.operator)
