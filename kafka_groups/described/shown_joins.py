@@ -138,14 +138,14 @@ class _ShownJoins:
         self._users = users_of_stores(definition)
         self._order = _order_of_calls(definition, self._users)
         self._latest = _latest_calls(definition, self._order)
-        unnoted = self._unnoted_readers()
-        self._above = _sources_above(definition, self._users, unnoted.certain)
-        self._least_above = _sources_above(definition, self._users, {**unnoted.certain, **unnoted.possible})
-        self._unnoted = unnoted
         self._writers: dict[str, list[str]] = {}
         for name, node in definition.nodes.items():
             if isinstance(node, SinkNode):
                 self._writers.setdefault(node.topic, []).append(name)
+        unnoted = self._unnoted_readers()
+        self._above = _sources_above(definition, self._users, unnoted.certain)
+        self._least_above = _sources_above(definition, self._users, {**unnoted.certain, **unnoted.possible})
+        self._unnoted = unnoted
 
     def found(self) -> Iterator[Copartitioning]:
         """Yields a `Copartitioning` for each join and cogroup, in the order of the DSL calls. The numbers in generated
@@ -266,6 +266,12 @@ class _ShownJoins:
     def _upstream(self, topic: str) -> Sources:
         return tuple(dict.fromkeys(s for sink in self._writers.get(topic, ()) for s in self._above[sink]))
 
+    def _repartitioned(self, topic: str) -> set[str]:
+        """Returns the nodes whose streams are written to a repartition topic, through its filter."""
+        nodes = self._definition.nodes
+        filters = (each for sink in self._writers.get(topic, ()) for each in nodes[sink].parents)
+        return {parent for each in filters for parent in nodes[each].parents}
+
     def _reads(self, source: str) -> Sources:
         return self._definition.source_topics(source)
 
@@ -282,6 +288,12 @@ class _ShownJoins:
             readers = [name for name, each in self._definition.nodes.items() if source in each.parents]
             readers.sort(key=self._order.__getitem__)
             owner = topic.removesuffix("-repartition")
+            if _GENERATED.fullmatch(owner) and owner in self._repartitioned(topic):
+                # Only joins create a repartition topic of this name, and they read it directly. For any other reader
+                # the optimizer has moved another topic here, whose source did not become a node.
+                others = {name for name in readers if _GENERATED.fullmatch(name) and not self._begins_join(name)}
+                certain |= {name: frozenset((source,)) for name in others}
+                readers = [name for name in readers if name not in others]
             if _MOVED_OWNER.fullmatch(owner):
                 if not self._owns(owner, readers):
                     possible |= {name: frozenset((source,)) for name in readers}
@@ -308,7 +320,7 @@ class _ShownJoins:
         while streams:
             stream = streams.pop()
             children = [name for name, each in self._definition.nodes.items() if stream in each.parents]
-            joins = [name for name in children if self._is_join(name) or _WINDOW_FILLER.fullmatch(name)]
+            joins = [name for name in children if self._begins_join(name)]
             joins.sort(key=self._order.__getitem__)
             for name in filter(_GENERATED.fullmatch, joins):
                 others = [other for other in joins if other != name and self._order[other] < self._order[name]]
@@ -344,6 +356,10 @@ class _ShownJoins:
         if match["tables"]:
             return {f"{given}-join-this", f"{given}-join-other"} <= set(nodes[given].parents if given in nodes else ())
         return f"{given}-subscription-registration-topic" in self._definition.repartition_topics
+
+    def _begins_join(self, name: str) -> bool:
+        """Returns True if the node is the first node that a join adds to one of its streams."""
+        return self._is_join(name) or _WINDOW_FILLER.fullmatch(name) is not None
 
     def _is_cogroup_aggregate(self, name: str) -> bool:
         return _is_cogroup_aggregate(self._definition, name)

@@ -124,7 +124,7 @@ def test_should_give_every_repartition_topic_the_partitions_that_it_has_in_kafka
     known = [program for program in programs if program not in open_]
 
     assert [program["seed"] for program in known if here(program) != in_kafka(program)] == []
-    assert (len(known), len(open_)) == (101, 31)
+    assert (len(known), len(open_)) == (102, 31)
 
 
 def test_should_do_as_kafka_when_what_it_asked_is_answered() -> None:
