@@ -16,7 +16,7 @@ from typing import NamedTuple
 from assignor.assignment.application_state import ApplicationState
 from assignor.errors import IllegalArgumentError, IllegalStateError
 from assignor.java.hash_codes import task_hash
-from assignor.java.order import hash_set_order
+from assignor.java.hash_map import JavaHashMap
 from assignor.task_assignors.base import AssignmentError
 from assignor.types import JAVA_LONG_MAX, ProcessId, TaskId
 
@@ -42,7 +42,11 @@ class AssignedTask(NamedTuple):
 
 
 class KafkaStreamsAssignment:
-    """The tasks of one process, with at most one copy of each task. The object is mutable."""
+    """The tasks of one process, with at most one copy of each task. The object is mutable.
+
+    As in Kafka, the tasks are in the order of a HashMap. This order also depends on the largest number of tasks that
+    the process has had.
+    """
 
     __slots__ = ("_followup_rebalance_deadline_ms", "_process_id", "_tasks")
 
@@ -50,10 +54,11 @@ class KafkaStreamsAssignment:
         """Raises IllegalStateError if `tasks` contains an active copy and a standby of one task."""
         self._process_id = process_id
         self._followup_rebalance_deadline_ms: int | None = None
-        self._tasks: dict[TaskId, AssignedTask] = {}
+        copies: dict[TaskId, AssignedTask] = {}
         for task in tasks:
-            if self._tasks.setdefault(task.id, task) != task:
+            if copies.setdefault(task.id, task) != task:
                 raise IllegalStateError(f"Duplicate key {task.id}: it cannot be both active and standby on one client")
+        self._tasks = JavaHashMap(copies.items(), hash_of=task_hash)
 
     @property
     def process_id(self) -> ProcessId:
@@ -163,7 +168,7 @@ def _first_in_java_order(
     """Returns the first error that Kafka finds in a client's tasks. Kafka checks the tasks in HashMap order."""
     unknown = next(
         task not in tasks
-        for task in hash_set_order(assignment.tasks, task_hash)
+        for task in assignment.tasks
         if task not in tasks or (assignment.has(task, AssignedTaskType.ACTIVE) and task in active)
     )
     return AssignmentError.UNKNOWN_TASK_ID if unknown else AssignmentError.ACTIVE_TASK_ASSIGNED_MULTIPLE_TIMES

@@ -90,9 +90,8 @@ def _client_placement(assignment: KafkaStreamsAssignment) -> ClientPlacement:
     """
     active: list[TaskId] = []
     standby: list[TaskId] = []
-    for task in hash_set_order(assignment.tasks, task_hash):
-        is_active = assignment.tasks[task].type is AssignedTaskType.ACTIVE
-        (active if is_active else standby).append(task)
+    for task, copy in assignment.tasks.items():
+        (active if copy.type is AssignedTaskType.ACTIVE else standby).append(task)
     return ClientPlacement(
         frozenset(active),
         frozenset(standby),

@@ -53,6 +53,22 @@ def copies(assignments: Assignments, type: AssignedTaskType) -> Counter[TaskId]:
     return Counter(task.id for each in assignments.values() for task in each.tasks.values() if task.type is type)
 
 
+def test_should_keep_tasks_in_the_order_of_a_hash_map_that_was_larger_before() -> None:
+    """Kafka 4.3.1 printed both orders. A table of Java never shrinks, so it has the tasks in other buckets."""
+    tasks = [AssignedTask.active(TaskId(number % 3, number // 3)) for number in range(40)]
+    kept = tasks[::5]
+    shrunk, small = (KafkaStreamsAssignment(ProcessId(0, number)) for number in range(2))
+    for task in tasks:
+        shrunk.assign_task(task)
+    for task in tasks:
+        if task not in kept:
+            shrunk.remove_task(task)
+    for task in kept:
+        small.assign_task(task)
+    assert [str(task) for task in shrunk.tasks] == ["2_1", "0_10", "1_8", "2_6", "0_0", "2_11", "0_5", "1_3"]
+    assert [str(task) for task in small.tasks] == ["2_1", "0_10", "2_11", "1_8", "0_5", "2_6", "1_3", "0_0"]
+
+
 class TestStates:
     def test_should_order_the_stateful_tasks_of_a_consumer_by_lag(self, problem: PlacementProblem) -> None:
         process, client = next(iter(problem.clients.items()))
