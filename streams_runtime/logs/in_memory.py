@@ -275,10 +275,10 @@ class InMemoryLog:
             for claim, _ in offsets:
                 check_claim(claim, self._claim_epochs.get(claim.group_id, {}))
             written = {partition: self._partition(partition) for partition in batches}
-            for partition, stored in written.items():
-                for batch, continues in with_continues(batches[partition], identity):
-                    stored.append(partition, batch, continues=continues)
-                last_offsets[partition] = stored.end - 1
+            for partition, of_it in with_continues(batches, identity).items():
+                for batch, continues in of_it:
+                    written[partition].append(partition, batch, continues=continues)
+                last_offsets[partition] = written[partition].end - 1
             for claim, moved in offsets:
                 for partition, offset in moved.items():
                     self._committed[claim.group_id, partition] = offset

@@ -19,7 +19,7 @@ memory.
 import threading
 import weakref
 from bisect import bisect_right
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import accumulate
 from operator import add
 from typing import NamedTuple, Protocol
@@ -218,12 +218,17 @@ sent.
 """
 
 
-def with_continues(batches: Sequence[NewBatch], identity: ProducerIdentity | None) -> Iterator[tuple[NewBatch, bool]]:
-    """Yields the batches that one `append` writes to a partition. The second value is True if the transaction continues
-    in the next batch. `identity`: None if the batches are not written by a transaction, so each batch is complete.
+def with_continues(
+    batches: NewBatches, identity: ProducerIdentity | None
+) -> dict[TopicPartition, list[tuple[NewBatch, bool]]]:
+    """Returns the batches that one `append` writes. The second value of each pair is True if the transaction continues
+    in the next batch of the partition. `identity`: None if the batches are not written by a transaction, so each batch
+    is complete.
     """
-    last = len(batches) - 1
-    return ((batch, identity is not None and index < last) for index, batch in enumerate(batches))
+    return {
+        partition: [(batch, identity is not None and number < len(of_it)) for number, batch in enumerate(of_it, 1)]
+        for partition, of_it in batches.items()
+    }
 
 
 class Destination(Protocol):

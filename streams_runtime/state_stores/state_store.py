@@ -184,6 +184,12 @@ def keeps_offset(store: StateStore) -> TypeGuard[OffsetKeepingStore]:
     return bool(getattr(store, "keeps_offset", False))
 
 
+def offset_keeper(store: OffsetKeepingStore) -> OffsetKeepingStore:
+    """Returns the innermost layer that keeps the offset. The layers around it only forward `commit`."""
+    inner = getattr(store, "inner", None)
+    return offset_keeper(inner) if inner is not None and keeps_offset(inner) else store
+
+
 class CommitLoggingStore(StateStore, Protocol):
     """A store that collects its changes, and logs each changed key once for each commit."""
 

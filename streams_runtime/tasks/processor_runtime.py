@@ -27,7 +27,7 @@ Source: `StreamTask.process`, `punctuate`, `initializeTopology`, `flush` and `sc
 """
 
 import contextlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import InitVar, dataclass, field
 from typing import Any
 
@@ -49,7 +49,7 @@ from streams_runtime.processors.context import Receiver
 from streams_runtime.processors.graph import ProcessorGraph
 from streams_runtime.processors.runtime import TASK_ERRORS, RunPosition
 from streams_runtime.serdes import Serde
-from streams_runtime.state_stores.state_store import StateStore, logs_at_commit
+from streams_runtime.state_stores.state_store import CommitLoggingStore, StateStore, logs_at_commit
 from streams_runtime.state_stores.thread_cache import ContextTuple, TaskCache, ThreadCache, extra_bytes
 from streams_runtime.tasks.exception_handling import NO_RECORD, ExceptionHandling, failed_output
 from streams_runtime.tasks.input_offsets import InputOffsets
@@ -90,6 +90,7 @@ class ProcessorRuntime:
         self.application_id = configs.application_id
         self.cache = None if thread_cache is None else TaskCache(thread_cache, self)
         self.stores: dict[str, StateStore] = {}
+        self._logging_at_commit: Sequence[CommitLoggingStore] = ()
         self.stream_time_ms = UNKNOWN_TIME
         self.current_system_time_ms = self._clock.now_ms()
         self.keeps_raw = self._handling.needs_raw_record
@@ -113,6 +114,7 @@ class ProcessorRuntime:
         StreamsRuntimeError. If the cause of this error is one of `TASK_ERRORS`, raises the cause instead.
         """
         self.init_time_ms = self.current_system_time_ms = self._clock.now_ms()
+        self._logging_at_commit = [store for store in self.stores.values() if logs_at_commit(store)]
         try:
             with self._noting_work():
                 self.graph.init(self)
@@ -303,9 +305,8 @@ class ProcessorRuntime:
         try:
             if self.cache is not None:
                 self.cache.flush()
-            for store in self.stores.values():
-                if logs_at_commit(store):
-                    store.log_changes()
+            for store in self._logging_at_commit:
+                store.log_changes()
             self.collector.send_rows()
         except LogTimeout as error:
             raise self._timed_out(error) from error

@@ -387,16 +387,13 @@ class StreamsProducer:
     def __init__(self, log: Log, transactional_id: str | None = None) -> None:
         self.log = log
         self.transactional_id = transactional_id
+        self.exactly_once = transactional_id is not None
         self.producer: Producer | None = None
         self.transaction_in_flight = False
         self.aborts = 0
         self._write_claims: dict[TaskId, Claim] = {}
         # Under exactly-once, True if a transaction is open. Under at-least-once, True if the producer is open.
         self._ready = False
-
-    @property
-    def exactly_once(self) -> bool:
-        return self.transactional_id is not None
 
     def initialize(self) -> Producer:
         """Returns the log's producer. Opens the log's producer if it is not open. Opening a producer fences an earlier
@@ -486,8 +483,10 @@ class StreamsProducer:
         if not offsets or has_nothing_to_write:
             self.flush()
             return
-        with _translating("committing offsets"):
+        try:
             self.initialize().commit_offsets(offsets)
+        except LogError as error:
+            raise _translated(error, "committing offsets") from error
 
     def abort(self) -> None:
         """Abort the open transaction, if there is one. Raises no error: `abort` is called when a task is closed after

@@ -21,8 +21,7 @@ Source: `ProcessorStateManager`, `StateManagerUtil`; KIP-1035, KIP-892.
 """
 
 import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from assignor.errors import AssignorFault
@@ -36,7 +35,7 @@ from streams_runtime.common.errors import (
 )
 from streams_runtime.common.states import TaskType
 from streams_runtime.logs.base import RecordBatch
-from streams_runtime.state_stores.state_store import StateStore, StoreContext, keeps_offset
+from streams_runtime.state_stores.state_store import StateStore, StoreContext, keeps_offset, offset_keeper
 from streams_runtime.tasks.needed_changes import WindowChangelogs
 from streams_runtime.tasks.source_changelog import RecordConverter
 from streams_runtime.tasks.state_directory import StateDirectory
@@ -87,7 +86,9 @@ class StateManager:
         self._by_changelog = {
             metadata.changelog: metadata for metadata in self._metadata.values() if metadata.changelog is not None
         }
-        self._offset_keeping = [(store, self._metadata[store.name]) for store in stores if keeps_offset(store)]
+        self._offset_keeping = [
+            (offset_keeper(store), self._metadata[store.name]) for store in stores if keeps_offset(store)
+        ]
         self._persistent = {p: metadata for p, metadata in self._by_changelog.items() if metadata.store.persistent}
         self.checkpoint = TaskCheckpoint(
             task_id, directory, self._persistent, exactly_once=options.exactly_once, all_stores=options.checkpoint_file
@@ -231,20 +232,16 @@ class StateManager:
     def _commit_stores(self) -> None:
         if not self._is_loaded:
             return
-        with self.damage_restarts_task():
+        try:
             for store, metadata in self._offset_keeping:
                 store.commit(metadata.offset if self._offsets_hold else None)
+        except StoreCorrupted as damage:
+            raise self.corrupted_by(damage) from damage
 
-    @contextmanager
-    def damage_restarts_task(self) -> Iterator[None]:
-        """Use the stores in the `with` block. If a store finds damage, reports it and raises TaskCorrupted. The thread
-        then rebuilds the stores.
-        """
-        try:
-            yield
-        except StoreCorrupted as error:
-            self._on_rebuilt(str(error))
-            raise TaskCorrupted([self.task_id], str(error)) from error
+    def corrupted_by(self, damage: StoreCorrupted) -> TaskCorrupted:
+        """Reports the damage that a store has found. Returns the error after which the thread rebuilds the stores."""
+        self._on_rebuilt(str(damage))
+        return TaskCorrupted([self.task_id], str(damage))
 
     def _offset_sum(self) -> int:
         return sum(self.changelog_offsets().values())
@@ -258,10 +255,11 @@ class StateManager:
         metadata = self._by_changelog[partition]
         convert = self._source_changelogs.get(partition)
         try:
-            with self.damage_restarts_task():
-                converted = batch if convert is None else convert(batch)
-                if converted is not None:
-                    metadata.store.restore(converted)
+            converted = batch if convert is None else convert(batch)
+            if converted is not None:
+                metadata.store.restore(converted)
+        except StoreCorrupted as damage:
+            raise self.corrupted_by(damage) from damage
         except AssignorFault:
             raise
         except Exception as error:

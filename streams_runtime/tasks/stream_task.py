@@ -26,10 +26,11 @@ the changes of the stores are written together with their changelog offsets. If 
 the transaction is never committed, and the changes of the stores are dropped. Source: `StreamTask`, `AbstractTask`.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from typing import ParamSpec, TypeVar
 
 from assignor.types import LATEST_OFFSET, TopicPartition
-from streams_runtime.common.errors import TaskCorrupted, TaskMigrated
+from streams_runtime.common.errors import StoreCorrupted, TaskCorrupted, TaskMigrated
 from streams_runtime.common.losses import WindowsAtRisk
 from streams_runtime.common.states import TaskState, TaskType
 from streams_runtime.logs.base import Claim, CommittedOffsets, RecordBatch
@@ -40,6 +41,9 @@ from streams_runtime.tasks.partition_group import UNKNOWN_TIME, PartitionGroup
 from streams_runtime.tasks.processor_runtime import ProcessorRuntime
 from streams_runtime.tasks.state_manager import StateManager
 from streams_runtime.tasks.task import Task
+
+_Arguments = ParamSpec("_Arguments")
+_Result = TypeVar("_Result")
 
 
 class StreamTask(Task):
@@ -236,18 +240,22 @@ class StreamTask(Task):
         """
         if self.state is not TaskState.RUNNING or self._offsets.commit_pending:
             return 0
-        with self.state_manager.damage_restarts_task():
-            return self.runtime.process(now_ms, max_records)
+        return self._run(self.runtime.process, now_ms, max_records)
 
     def maybe_punctuate_stream_time(self) -> bool:
         """See `ProcessorRuntime.punctuate_stream_time`."""
-        with self.state_manager.damage_restarts_task():
-            return self.state is TaskState.RUNNING and self.runtime.punctuate_stream_time()
+        return self.state is TaskState.RUNNING and self._run(self.runtime.punctuate_stream_time)
 
     def maybe_punctuate_system_time(self, now_ms: int) -> bool:
         """See `ProcessorRuntime.punctuate_system_time`."""
-        with self.state_manager.damage_restarts_task():
-            return self.state is TaskState.RUNNING and self.runtime.punctuate_system_time(now_ms)
+        return self.state is TaskState.RUNNING and self._run(self.runtime.punctuate_system_time, now_ms)
+
+    def _run(self, work: Callable[_Arguments, _Result], *args: _Arguments.args, **kwargs: _Arguments.kwargs) -> _Result:
+        """Calls a method of `runtime`. If a store finds damage, raises TaskCorrupted."""
+        try:
+            return work(*args, **kwargs)
+        except StoreCorrupted as damage:
+            raise self.state_manager.corrupted_by(damage) from damage
 
     @property
     def may_sleep(self) -> bool:
@@ -297,8 +305,7 @@ class StreamTask(Task):
             # Under at-least-once, the producer is not flushed here. Instead, the commit checks the claim and writes the
             # producer's pending records together with the offsets. So a fenced thread does not write its pending
             # records.
-            with self.state_manager.damage_restarts_task():
-                self.runtime.flush()
+            self._run(self.runtime.flush)
             offsets.prepare(self._buffer.positions())
         return {partition: one.offset for partition, one in offsets.prepared.items()}
 

@@ -299,9 +299,9 @@ class EmbeddedLog:
         as_bytes = {  # batches are encoded before the transaction, because other writers wait for the transaction
             partition: [
                 encoded(batch.timestamps_ms, batch.keys, batch.values, batch.headers, continues=continues)
-                for batch, continues in with_continues(of_it, identity)
+                for batch, continues in of_it
             ]
-            for partition, of_it in batches.items()
+            for partition, of_it in with_continues(batches, identity).items()
         }
 
         def write() -> Offsets:
