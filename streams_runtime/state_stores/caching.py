@@ -34,8 +34,7 @@ from streams_runtime.state_stores.change_logging import (
     ChangeLoggingWindowBytesStore,
 )
 from streams_runtime.state_stores.key_ranges import is_within, merged
-from streams_runtime.state_stores.session_keys import by_window, end_of, session_key
-from streams_runtime.state_stores.session_keys import is_within as is_session_within
+from streams_runtime.state_stores.session_keys import SessionRange, by_window, end_of, session_key
 from streams_runtime.state_stores.state_store import Entries, StoreContext, WrappedStateStore
 from streams_runtime.state_stores.thread_cache import NamedCache, TaskCache
 from streams_runtime.state_stores.window_keys import MAX_SEQUENCE, SUFFIX_BYTES, is_key_between, suffix_of, window_key
@@ -94,6 +93,9 @@ class CachingStore(WrappedStateStore[LoggingStore]):
             return cache.get(key)
         entry = cache.peek(key)
         return self.inner.read(key) if entry is None else entry[0]
+
+    def committed(self) -> Any:
+        return self.inner.committed()
 
 
 class CachingKeyValueStore(CachingStore[ChangeLoggingKeyValueBytesStore]):
@@ -241,31 +243,20 @@ class CachingSessionStore(CachingStore[ChangeLoggingSessionBytesStore]):
         cache = self.cache
         return self.inner.fetch_session(session_key) if cache is None else self._read(cache, session_key)
 
-    def find_sessions(
-        self,
-        from_key: bytes | None,
-        to_key: bytes | None,
-        earliest_end_ms: int,
-        latest_start_ms: int,
-        *,
-        reverse: bool = False,
-    ) -> Entries:
+    def find_sessions(self, wanted: SessionRange, *, reverse: bool = False) -> Entries:
         # The cache is read before the store, for the reason that `CachingWindowStore._cached` describes.
-        cache, is_one_key = self.cache, from_key is not None and from_key == to_key
-        earliest_ms, latest_ms = min(max(earliest_end_ms, 0), JAVA_LONG_MAX), min(latest_start_ms, JAVA_LONG_MAX)
+        cache, key_bytes = self.cache, wanted.one_key
+        earliest_ms = min(max(wanted.earliest_end_ms, 0), JAVA_LONG_MAX)
+        latest_ms = min(wanted.latest_start_ms, JAVA_LONG_MAX)
         cached: list[tuple[bytes, bytes | None]] = []
-        if cache is not None and from_key is not None and is_one_key and latest_ms >= 0:
-            first, last = session_key(from_key, 0, earliest_ms), session_key(from_key, latest_ms, JAVA_LONG_MAX)
-            cached = cache.items_of(from_key, first, last)
+        if cache is not None and key_bytes is not None and latest_ms >= 0:
+            first, last = session_key(key_bytes, 0, earliest_ms), session_key(key_bytes, latest_ms, JAVA_LONG_MAX)
+            cached = cache.items_of(key_bytes, first, last)
         elif cache is not None:
             cached = cache.items()
-        changed = {
-            key: value
-            for key, value in cached
-            if is_session_within(key, from_key, to_key, earliest_end_ms, latest_start_ms)
-        }
-        stored = self.inner.find_sessions(from_key, to_key, earliest_end_ms, latest_start_ms, reverse=reverse)
-        if is_one_key or not changed:
+        changed = {key: value for key, value in cached if wanted.includes(key)}
+        stored = self.inner.find_sessions(wanted, reverse=reverse)
+        if key_bytes is not None or not changed:
             return merged(stored, changed, reverse=reverse)
         # The store below returns the sessions of several keys sorted by segment and session key.
         interval_ms = self._segment_interval_ms

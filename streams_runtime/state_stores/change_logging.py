@@ -12,13 +12,13 @@ Source: `ChangeLoggingKeyValueBytesStore`, `ChangeLoggingTimestampedKeyValueByte
 
 import sys
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable
+from typing import Any
 
 from streams_runtime.common.records import Headers
 from streams_runtime.logs.record_limits import NO_TIMESTAMP_CHECKS, BrokerChecks, RecordLimits
 from streams_runtime.state_stores.state_store import (
     ChangeLogger,
-    Entries,
     Inner,
     KeyValueBytesStore,
     NoRecords,
@@ -49,7 +49,7 @@ _NOT_LOGGED: ChangeLogger = _NotLogged()
 
 
 class LoggedStore(WrappedStateStore[Inner]):
-    """The base of all stores that log changes.
+    """The base of all stores that log changes. The methods that read are those of the store below.
 
     A record cache can skip the check of most changes, because the changelog accepts every change within two limits. The
     key and value together must have at most `always_accepted_bytes`. The timestamp must be at most
@@ -75,6 +75,9 @@ class LoggedStore(WrappedStateStore[Inner]):
         self.always_accepted_bytes = -1
         self.timestamp_checks: BrokerChecks = NO_TIMESTAMP_CHECKS
 
+    def committed(self) -> Any:
+        return self.inner.committed()  # type: ignore[attr-defined]
+
     def check_logged(self, key: bytes, value: bytes | None, timestamp_ms: int) -> None:
         """Raises an error if the changelog does not accept a record."""
         if self._limits is None:  # read the limits at the first change, because a standby never needs them
@@ -89,6 +92,9 @@ class ChangeLoggingStore(LoggedStore[Inner], ABC):
     begins with its timestamp.
     """
 
+    read: Callable[[bytes], bytes | None]
+    """Returns the value of a key. The argument is the key in the form that the changelog contains."""
+
     def __init__(self, inner: Inner, *, timestamped: bool = False) -> None:
         super().__init__(inner)
         self._timestamped = timestamped
@@ -99,10 +105,6 @@ class ChangeLoggingStore(LoggedStore[Inner], ABC):
         `key`: the key in the form that the changelog contains. `value`: the value in the form that the store contains.
         """
         self.check_logged(key, *self._logged(value, self._clock.record_timestamp_ms))
-
-    @abstractmethod
-    def read(self, key: bytes) -> bytes | None:
-        """Returns the value of a key. `key`: the key in the form that the changelog contains."""
 
     @abstractmethod
     def put_checked(self, key: bytes, value: bytes | None, record_ms: int) -> None:
@@ -122,10 +124,10 @@ class ChangeLoggingStore(LoggedStore[Inner], ABC):
 class ChangeLoggingKeyValueBytesStore(ChangeLoggingStore[KeyValueBytesStore]):
     """A `KeyValueBytesStore` that logs its changes."""
 
-    def get(self, key: bytes) -> bytes | None:
-        return self.inner.get(key)
-
-    read = get
+    def __init__(self, inner: KeyValueBytesStore, *, timestamped: bool = False) -> None:
+        super().__init__(inner, timestamped=timestamped)
+        self.read = self.get = inner.get
+        self.scan, self.approximate_num_entries = inner.scan, inner.approximate_num_entries
 
     def put(self, key: bytes, value: bytes | None) -> None:
         self.check(key, value)
@@ -145,17 +147,15 @@ class ChangeLoggingKeyValueBytesStore(ChangeLoggingStore[KeyValueBytesStore]):
         self.inner.put(key, value)
         self._log_change(self._name, key, logged, timestamp_ms)
 
-    def scan(self, start: bytes | None, exclusive_end: bytes | None, *, reverse: bool = False) -> Entries:
-        return self.inner.scan(start, exclusive_end, reverse=reverse)
-
-    def approximate_num_entries(self) -> int:
-        return self.inner.approximate_num_entries()
-
 
 class ChangeLoggingWindowBytesStore(ChangeLoggingStore[WindowBytesStore]):
     """A `WindowBytesStore` that logs its changes. As in Kafka, a put into an expired window is also logged. In a store
     with duplicates, a put of None deletes nothing, and a deletion with an unused sequence number is logged.
     """
+
+    def __init__(self, inner: WindowBytesStore, *, timestamped: bool = False) -> None:
+        super().__init__(inner, timestamped=timestamped)
+        self.fetch, self.fetch_range, self.fetch_all = inner.fetch, inner.fetch_range, inner.fetch_all
 
     def put(self, key: bytes, value: bytes | None, start_ms: int) -> int:
         self.check(key, value)
@@ -171,25 +171,17 @@ class ChangeLoggingWindowBytesStore(ChangeLoggingStore[WindowBytesStore]):
         self.inner.put(key, value, suffix_of(key)[0])
         self._log_change(self._name, key, logged, timestamp_ms)
 
-    def fetch(self, key: bytes, start_ms: int) -> bytes | None:
-        return self.inner.fetch(key, start_ms)
-
     def read(self, key: bytes) -> bytes | None:
         return self.inner.fetch(key, suffix_of(key)[0])
-
-    def fetch_range(
-        self, key: bytes, from_ms: int, to_ms: int, *, reverse: bool = False
-    ) -> Iterator[tuple[int, bytes]]:
-        return self.inner.fetch_range(key, from_ms, to_ms, reverse=reverse)
-
-    def fetch_all(
-        self, from_ms: int, to_ms: int, first: bytes | None = None, last: bytes | None = None, *, reverse: bool = False
-    ) -> Iterator[tuple[bytes, int, bytes]]:
-        return self.inner.fetch_all(from_ms, to_ms, first, last, reverse=reverse)
 
 
 class ChangeLoggingSessionBytesStore(ChangeLoggingStore[SessionBytesStore]):
     """A `SessionBytesStore` that logs its changes. As in Kafka, a put of an expired session is also logged."""
+
+    def __init__(self, inner: SessionBytesStore) -> None:
+        super().__init__(inner)
+        self.read = self.fetch_session = inner.fetch_session
+        self.find_sessions, self.find_sessions_by_end = inner.find_sessions, inner.find_sessions_by_end
 
     def put(self, session_key: bytes, value: bytes | None) -> None:
         self.check(session_key, value)
@@ -203,23 +195,3 @@ class ChangeLoggingSessionBytesStore(ChangeLoggingStore[SessionBytesStore]):
         self.check(session_key, None)
         self.inner.remove(session_key)
         self._log_change(self._name, session_key, None, self._clock.record_timestamp_ms)
-
-    def fetch_session(self, session_key: bytes) -> bytes | None:
-        return self.inner.fetch_session(session_key)
-
-    def read(self, key: bytes) -> bytes | None:
-        return self.inner.fetch_session(key)
-
-    def find_sessions(
-        self,
-        from_key: bytes | None,
-        to_key: bytes | None,
-        earliest_end_ms: int,
-        latest_start_ms: int,
-        *,
-        reverse: bool = False,
-    ) -> Entries:
-        return self.inner.find_sessions(from_key, to_key, earliest_end_ms, latest_start_ms, reverse=reverse)
-
-    def find_sessions_by_end(self, earliest_end_ms: int, latest_end_ms: int) -> Entries:
-        return self.inner.find_sessions_by_end(earliest_end_ms, latest_end_ms)

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 from streams_runtime.common.errors import ChangelogOfAnotherKind
 from streams_runtime.logs.base import RecordBatch
 from streams_runtime.state_stores.in_memory_stores import InMemoryStore, WindowBuckets
-from streams_runtime.state_stores.session_keys import end_of, is_session_key, is_within, session_bounds
+from streams_runtime.state_stores.session_keys import SessionRange, end_of, is_session_key, session_bounds
 from streams_runtime.state_stores.state_store import Entries, StoreContext, ignore_expired
 from streams_runtime.state_stores.window_keys import WindowRetention
 
@@ -74,25 +74,18 @@ class InMemorySessionStore(InMemoryStore):
         bucket = by_end.find(end_ms) if end_ms >= self._retention.earliest_readable_ms else None
         return None if bucket is None else bucket.get(session_key)
 
-    def find_sessions(
-        self,
-        from_key: bytes | None,
-        to_key: bytes | None,
-        earliest_end_ms: int,
-        latest_start_ms: int,
-        *,
-        reverse: bool = False,
-    ) -> Entries:
+    def find_sessions(self, wanted: SessionRange, *, reverse: bool = False) -> Entries:
         """Sorts the sessions of several keys by end, then by key."""
         by_key, by_end = self._by_key, self._by_end
         self._require_open()
-        earliest_end_ms = max(earliest_end_ms, self._retention.earliest_readable_ms)
-        if from_key is not None and from_key == to_key:
-            sessions = sorted(by_key.get(from_key, {}).copy().items())
+        if wanted.earliest_end_ms < self._retention.earliest_readable_ms:
+            wanted = wanted._replace(earliest_end_ms=self._retention.earliest_readable_ms)
+        if (key := wanted.one_key) is not None:
+            sessions = sorted(by_key.get(key, {}).copy().items())
         else:
-            buckets = by_end.between(earliest_end_ms, self._retention.observed_ms)
+            buckets = by_end.between(wanted.earliest_end_ms, self._retention.observed_ms)
             sessions = [entry for _, bucket in buckets for entry in sorted(bucket.copy().items())]
-        found = [each for each in sessions if is_within(each[0], from_key, to_key, earliest_end_ms, latest_start_ms)]
+        found = [entry for entry in sessions if wanted.includes(entry[0])]
         return self._while_open(by_end, found[::-1] if reverse else found)
 
     def find_sessions_by_end(self, earliest_end_ms: int, latest_end_ms: int) -> Entries:

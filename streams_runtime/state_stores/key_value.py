@@ -11,7 +11,6 @@ from streams_runtime.common.records import K, V
 from streams_runtime.logs.base import RecordBatch
 from streams_runtime.serdes import Serde
 from streams_runtime.state_stores.caching import CachingKeyValueStore
-from streams_runtime.state_stores.change_logging import ChangeLoggingKeyValueBytesStore
 from streams_runtime.state_stores.key_ranges import after, is_inverted, prefix_end
 from streams_runtime.state_stores.state_store import KeyValueBytesStore, SerdesStore, StoreContext, ValueAndTimestamp
 from streams_runtime.state_stores.value_and_timestamp import EntryAccess, ValueAndTimestampSerde, ValuesWithTimestamps
@@ -25,15 +24,9 @@ class SerdesKeyValueStore(SerdesStore[KeyValueBytesStore, K, V]):
         self._get, self._put = inner.get, inner.put
 
     def _bind(self, context: StoreContext) -> None:
-        """Makes `get` call the record cache directly; in a store without a cache, `get` calls the bytes store directly.
-        The skipped layers only forward reads.
-        """
+        """Makes `get` of a store without a cache call the bytes store directly."""
         layer = self.inner
-        if isinstance(layer, CachingKeyValueStore) and layer.cache is None:
-            layer = layer.inner
-        if isinstance(layer, ChangeLoggingKeyValueBytesStore):
-            layer = layer.inner
-        self._get = layer.get
+        self._get = layer.inner.get if isinstance(layer, CachingKeyValueStore) and layer.cache is None else layer.get
 
     def _read_from_inner(self) -> None:
         self._get = self.inner.get

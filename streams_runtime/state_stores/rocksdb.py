@@ -29,7 +29,7 @@ from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from rocksdict import DbClosedError, Options, WriteBatch
 
@@ -106,6 +106,8 @@ class RocksDBStore:
     """
 
     persistent = True
+    owner_thread: ClassVar[int] = 0
+    """As in a closed `TransactionBuffer`: no thread has entries in memory."""
 
     name: str
     _format: StoreFormat = KEY_VALUE_FORMAT

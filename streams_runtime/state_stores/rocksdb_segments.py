@@ -25,7 +25,6 @@ from functools import lru_cache
 from itertools import islice, repeat
 from operator import add, itemgetter
 from threading import get_ident
-from typing import Generic, TypeVar
 
 from streams_runtime.common.errors import ChangelogOfAnotherKind
 from streams_runtime.common.records import BytesColumn
@@ -41,9 +40,6 @@ from streams_runtime.state_stores.state_store import (
 from streams_runtime.state_stores.store_format import StoreFormat
 from streams_runtime.state_stores.transaction_buffer import TransactionBuffer
 from streams_runtime.state_stores.window_keys import NO_STREAM_TIME_MS, SEGMENT_BYTES, WindowRetention
-
-Database = TransactionBuffer | RocksDBStore
-"""The database to read from: with or without the uncommitted changes."""
 
 INDEX = b"\x80"
 """The first byte of all index keys. Segment numbers are not negative, so their first byte is lower."""
@@ -77,8 +73,18 @@ class SegmentedKeys:
         return int.from_bytes(key[self.time], "big")
 
 
+class Segments:
+    """The numbers of the segments with entries, in ascending order. The tuple is always replaced as a whole, because
+    other threads read it. A store and its views for queries share one object.
+    """
+
+    numbers: tuple[int, ...] = ()
+
+
 class RocksDBSegmentedStore(WrappedStateStore[TransactionBuffer]):
-    """The segments of a store on disk, and their restore and expiry."""
+    """The segments of a store on disk, and their restore and expiry. A view without the uncommitted changes leaves out
+    entries that have expired by the stream time of all changes.
+    """
 
     def __init__(self, name: str, file_format: StoreFormat, keys: SegmentedKeys) -> None:
         """`file_format`: with a retention and a segment interval."""
@@ -88,10 +94,7 @@ class RocksDBSegmentedStore(WrappedStateStore[TransactionBuffer]):
         self._keys = keys
         self._times_of = itemgetter(keys.time)
         self._retention = self._new_retention(file_format.retention_ms)
-        self._segments: tuple[int, ...] = ()
-        """The numbers of the segments with entries, in ascending order. The tuple is always replaced as a whole,
-        because other threads read it.
-        """
+        self._segments = Segments()
         self._expired: Callable[[str], None] = ignore_expired
         self._read_again: Callable[[str, str], None] = ignore_read_again
         self._newest_ms = NO_STREAM_TIME_MS
@@ -108,9 +111,9 @@ class RocksDBSegmentedStore(WrappedStateStore[TransactionBuffer]):
         self._read_again = context.read_again
         super().open(context)
         self._retention = self._new_retention(self._retention.retention_ms)
-        self._segments = tuple(existing_segments(self.inner, INDEX))
+        self._segments.numbers = segments = tuple(existing_segments(self.inner, INDEX))
         interval_ms = self._retention.segment_interval_ms
-        self._newest_ms = (self._segments[-1] + 1) * interval_ms - 1 if self._segments else NO_STREAM_TIME_MS
+        self._newest_ms = (segments[-1] + 1) * interval_ms - 1 if segments else NO_STREAM_TIME_MS
         self._note_eviction()
 
     def _bind(self, context: StoreContext) -> None:
@@ -135,8 +138,8 @@ class RocksDBSegmentedStore(WrappedStateStore[TransactionBuffer]):
     def put_live(self, key: bytes, value: bytes | None, time_ms: int) -> None:
         """Puts an entry whose segment has not expired."""
         segment = time_ms // self._retention.segment_interval_ms
-        if segment not in self._segments:
-            self._segments = tuple(sorted((*self._segments, segment)))
+        if segment not in self._segments.numbers:
+            self._segments.numbers = tuple(sorted((*self._segments.numbers, segment)))
         if time_ms > self._newest_ms:
             self._newest_ms = time_ms
         self.inner.put(segment_prefix(segment) + key, value)
@@ -162,19 +165,17 @@ class RocksDBSegmentedStore(WrappedStateStore[TransactionBuffer]):
                 self._known[record_key] = keys if len(keys) <= MAX_KNOWN_KEYS else None
 
     def _drop_expired(self) -> None:
-        first_live = self._retention.first_live_segment
-        if self._segments and self._segments[0] < first_live:
-            first, interval_ms = self._segments[0], self._retention.segment_interval_ms
+        first_live, segments = self._retention.first_live_segment, self._segments.numbers
+        if segments and segments[0] < first_live:
+            first, interval_ms = segments[0], self._retention.segment_interval_ms
             self.inner.delete_range(segment_prefix(first), segment_prefix(first_live))
             if self._file_format.time_ordered:
                 self.inner.delete_range(_index_bound(first * interval_ms), _index_bound(first_live * interval_ms))
-            self._segments = tuple(segment for segment in self._segments if segment >= first_live)
+            self._segments.numbers = tuple(segment for segment in segments if segment >= first_live)
 
     # --- reads
 
-    def scan_segments(
-        self, database: Database, ranges: Callable[[], list[tuple[bytes, bytes]]], *, reverse: bool = False
-    ) -> Entries:
+    def scan_segments(self, ranges: Callable[[], list[tuple[bytes, bytes]]], *, reverse: bool = False) -> Entries:
         """Returns the entries of ranges of the database, from one snapshot. `ranges`: makes the ranges from the present
         segments.
 
@@ -182,9 +183,9 @@ class RocksDBSegmentedStore(WrappedStateStore[TransactionBuffer]):
         would not find an entry that the same commit has moved to the new segment.
         """
         while True:
-            segments = self._segments
-            entries = database.scan_ranges(ranges(), reverse=reverse)
-            if self._segments == segments:
+            segments = self._segments.numbers
+            entries = self.inner.scan_ranges(ranges(), reverse=reverse)
+            if self._segments.numbers == segments:
                 return entries
 
     def segments_between(self, from_ms: int, to_ms: int, reverse: bool = False) -> list[int]:
@@ -192,7 +193,7 @@ class RocksDBSegmentedStore(WrappedStateStore[TransactionBuffer]):
         self.inner.require_open()
         interval_ms = self._retention.segment_interval_ms
         first, last = from_ms // interval_ms, to_ms // interval_ms
-        segments = reversed(self._segments) if reverse else self._segments
+        segments = reversed(self._segments.numbers) if reverse else self._segments.numbers
         return [segment for segment in segments if first <= segment <= last] if from_ms <= to_ms else []
 
     def entries_of_key(self, record_key: bytes, first: bytes, last: bytes) -> Entries | None:
@@ -215,7 +216,7 @@ class RocksDBSegmentedStore(WrappedStateStore[TransactionBuffer]):
             self._known.clear()
         interval_ms = self._retention.segment_interval_ms
         ranges: list[tuple[bytes, bytes]] = []
-        for segment in self._segments:
+        for segment in self._segments.numbers:
             prefixed, from_ms = segment_prefix(segment) + record_key, segment * interval_ms
             ranges.append((prefixed + _time_bytes(from_ms), prefixed + _time_bytes(from_ms + interval_ms)))
         length = SEGMENT_BYTES + len(record_key) + self._keys.suffix_bytes
@@ -224,9 +225,7 @@ class RocksDBSegmentedStore(WrappedStateStore[TransactionBuffer]):
         self._known[record_key] = known = keys if len(keys) <= MAX_KNOWN_KEYS else None
         return known
 
-    def entries_by_time(
-        self, database: Database, from_ms: int, to_ms: int, reverse: bool = False
-    ) -> Iterator[tuple[bytes, bytes]]:
+    def entries_by_time(self, from_ms: int, to_ms: int, reverse: bool = False) -> Iterator[tuple[bytes, bytes]]:
         """Returns the entries whose times are between the bounds, inclusive, in the order of the index, or in the
         reverse order. Only for a store with the order of time.
         """
@@ -236,6 +235,7 @@ class RocksDBSegmentedStore(WrappedStateStore[TransactionBuffer]):
         if from_ms > to_ms:
             return
         at = len(INDEX) + self._keys.order_bytes
+        database = self.inner
         for index_key, _ in database.scan(_index_bound(from_ms), _index_bound(to_ms + 1), reverse=reverse):
             key = index_key[at:]
             value = database.get(segment_prefix(self._keys.time_of(key) // interval_ms) + key)
@@ -292,7 +292,7 @@ class RocksDBSegmentedStore(WrappedStateStore[TransactionBuffer]):
                 values = [values[index] for index in live]
             prefixes = {time: segment_prefix(number) for time, number in segment_of.items()}
             stored = map(add, map(prefixes.__getitem__, times), keys)
-        self._segments = tuple(sorted(found.union(self._segments)))
+        self._segments.numbers = tuple(sorted(found.union(self._segments.numbers)))
         if self._file_format.time_ordered:
             index = [None if value is None else b"" for value in values]
             self.inner.restore_columns((*stored, *map(self._index_key, keys)), (*values, *index), offset)
@@ -380,27 +380,6 @@ class RocksDBSegmentedStore(WrappedStateStore[TransactionBuffer]):
 
     def _index_key(self, key: bytes) -> bytes:
         return INDEX + key[self._keys.order] + key
-
-
-Store = TypeVar("Store", bound=RocksDBSegmentedStore)
-
-
-class CommittedReads(Generic[Store]):
-    """The base of views that read a store without its uncommitted changes. Expired entries are left out by the stream
-    time of all changes, including uncommitted changes.
-    """
-
-    def __init__(self, store: Store) -> None:
-        self._store = store
-        self._database = store.inner.committed()
-
-    @property
-    def name(self) -> str:
-        return self._store.name
-
-    @property
-    def is_open(self) -> bool:
-        return self._store.is_open
 
 
 @lru_cache(maxsize=1024)

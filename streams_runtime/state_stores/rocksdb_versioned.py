@@ -25,14 +25,13 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Iterator
-from copy import copy
-from typing import Any, Protocol
+from typing import Protocol
 
 from assignor.types import JAVA_LONG_MAX
 from streams_runtime.logs.base import RecordBatch
 from streams_runtime.state_stores.key_ranges import after
 from streams_runtime.state_stores.rocksdb import RocksDBStore
-from streams_runtime.state_stores.rocksdb_segments import existing_segments, segment_prefix
+from streams_runtime.state_stores.rocksdb_segments import Segments, existing_segments, segment_prefix
 from streams_runtime.state_stores.segment_values import SegmentValue
 from streams_runtime.state_stores.state_store import StoreContext, WrappedStateStore, ignore_expired
 from streams_runtime.state_stores.store_format import StoreFormat, StoreKind
@@ -50,14 +49,6 @@ class _Rows(Protocol):
 
     def get(self, key: bytes) -> bytes | None: ...
     def put(self, key: bytes, value: bytes | None) -> None: ...
-
-
-class _Segments:
-    """The numbers of the segments with versions, in ascending order. The tuple is always replaced as a whole, because
-    other threads read it. A store and its views for queries share one object.
-    """
-
-    numbers: tuple[int, ...] = ()
 
 
 class _RestoredRows:
@@ -83,7 +74,7 @@ class RocksDBVersionedStore(WrappedStateStore[TransactionBuffer]):
         file_format = StoreFormat(StoreKind.VERSIONED, history_retention_ms, self._interval_ms)
         super().__init__(TransactionBuffer(RocksDBStore(name, file_format, self._convert)))
         self._observed_ms = NO_STREAM_TIME_MS
-        self._segments = _Segments()
+        self._segments = Segments()
         self._expired: Callable[[str], None] = ignore_expired
 
     def open(self, context: StoreContext) -> None:
@@ -95,11 +86,6 @@ class RocksDBVersionedStore(WrappedStateStore[TransactionBuffer]):
 
     def _bind(self, context: StoreContext) -> None:
         self._expired = context.expired
-
-    def committed(self) -> Any:
-        view = copy(self)
-        view.inner = self.inner.committed()  # type: ignore[assignment]  # the view only reads
-        return view
 
     # --- reads
 

@@ -14,8 +14,6 @@ from assignor.types import JAVA_LONG_MAX
 from streams_runtime.logs.base import RecordBatch
 from streams_runtime.state_stores.key_ranges import after
 from streams_runtime.state_stores.rocksdb_segments import (
-    CommittedReads,
-    Database,
     RocksDBSegmentedStore,
     SegmentedKeys,
     segment_prefix,
@@ -106,50 +104,28 @@ class RocksDBWindowStore(RocksDBSegmentedStore):
 
     def fetch(self, key: bytes, start_ms: int) -> bytes | None:
         buffer, retention = self.inner, self._retention
-        if (
-            start_ms >= self._in_memory_from_ms
-            and start_ms >= retention.earliest_readable_ms
-            and get_ident() == buffer.owner_thread
-        ):
+        if start_ms < retention.earliest_readable_ms:
+            buffer.require_open()
+            return None
+        stored = segment_prefix(start_ms // retention.segment_interval_ms) + key
+        if start_ms >= self._in_memory_from_ms and get_ident() == buffer.owner_thread:
             if start_ms > self._newest_ms:
                 return None
             if not self._retain_duplicates:
-                return buffer.get_in_memory(segment_prefix(start_ms // retention.segment_interval_ms) + key)
-        return self.fetch_from(buffer, key, start_ms)
-
-    def fetch_range(
-        self, key: bytes, from_ms: int, to_ms: int, *, reverse: bool = False
-    ) -> Iterator[tuple[int, bytes]]:
-        return self.fetch_range_from(self.inner, key, from_ms, to_ms, reverse)
-
-    def fetch_all(
-        self, from_ms: int, to_ms: int, first: bytes | None = None, last: bytes | None = None, *, reverse: bool = False
-    ) -> Iterator[tuple[bytes, int, bytes]]:
-        return self.fetch_all_from(self.inner, from_ms, to_ms, (first, last), reverse)
-
-    def committed(self) -> CommittedWindows:
-        return CommittedWindows(self)
-
-    # The methods of `WindowBytesStore`, with a `database` to read from: with or without the uncommitted changes.
-
-    def fetch_from(self, database: Database, key: bytes, start_ms: int) -> bytes | None:
-        if start_ms < self._retention.earliest_readable_ms:
-            self.inner.require_open()
-            return None
-        stored = segment_prefix(start_ms // self._retention.segment_interval_ms) + key
+                return buffer.get_in_memory(stored)
         if not self._retain_duplicates:
-            return database.get(stored)
+            return buffer.get(stored)
         last = window_key(stored[:-SUFFIX_BYTES], start_ms, MAX_SEQUENCE)
-        newest_first = database.scan(stored, after(last), reverse=True)
+        newest_first = buffer.scan(stored, after(last), reverse=True)
         # A longer key can begin with this key, and its entries can be between these bounds. So check the length of each
         # stored key.
         return next((value for found, value in newest_first if len(found) == len(last)), None)
 
-    def fetch_range_from(
-        self, database: Database, key: bytes, from_ms: int, to_ms: int, reverse: bool
+    def fetch_range(
+        self, key: bytes, from_ms: int, to_ms: int, *, reverse: bool = False
     ) -> Iterator[tuple[int, bytes]]:
         from_ms, to_ms = max(from_ms, self._retention.earliest_readable_ms), min(to_ms, JAVA_LONG_MAX)
-        if database is self.inner and 0 <= from_ms <= to_ms:
+        if 0 <= from_ms <= to_ms:
             first, last = window_key(key, from_ms, 0), window_key(key, to_ms, MAX_SEQUENCE)
             known = self.entries_of_key(key, first, last)
             if known is not None:
@@ -166,22 +142,16 @@ class RocksDBWindowStore(RocksDBSegmentedStore):
 
         # All stored keys of the ranges begin with `key`. A stored key that is longer than `length` belongs to a longer
         # record key.
-        entries = self.scan_segments(database, ranges, reverse=reverse)
+        entries = self.scan_segments(ranges, reverse=reverse)
         return ((suffix_of(stored)[0], value) for stored, value in entries if len(stored) == length)
 
-    def fetch_all_from(
-        self,
-        database: Database,
-        from_ms: int,
-        to_ms: int,
-        keys: tuple[bytes | None, bytes | None],
-        reverse: bool,
+    def fetch_all(
+        self, from_ms: int, to_ms: int, first: bytes | None = None, last: bytes | None = None, *, reverse: bool = False
     ) -> Iterator[tuple[bytes, int, bytes]]:
-        """`keys`: the first and the last key; None for no bound."""
-        from_ms, (first, last) = max(from_ms, self._retention.earliest_readable_ms), keys
+        from_ms = max(from_ms, self._retention.earliest_readable_ms)
         windows: Iterator[tuple[bytes, int, bytes]]
         if self._file_format.time_ordered:
-            found = self.entries_by_time(database, from_ms, to_ms, reverse)
+            found = self.entries_by_time(from_ms, to_ms, reverse)
             windows = ((key[:-SUFFIX_BYTES], suffix_of(key)[0], value) for key, value in found)
         else:
             end = None if last is None else after(last_window_key(last))
@@ -195,7 +165,7 @@ class RocksDBWindowStore(RocksDBSegmentedStore):
                     for segment in self.segments_between(from_ms, to_ms, reverse)
                 ]
 
-            windows = _decoded(self.scan_segments(database, ranges, reverse=reverse), from_ms, to_ms)
+            windows = _decoded(self.scan_segments(ranges, reverse=reverse), from_ms, to_ms)
         is_between = is_key_between(first, last)
         return windows if first is last is None else (window for window in windows if is_between(window[0]))
 
@@ -220,23 +190,6 @@ class RocksDBWindowStore(RocksDBSegmentedStore):
 
     def _may_be_stored(self, stored: bytes) -> bool:
         return are_segmented_window_keys(stored)
-
-
-class CommittedWindows(CommittedReads[RocksDBWindowStore]):
-    """Reads a window store without its uncommitted changes."""
-
-    def fetch(self, key: bytes, start_ms: int) -> bytes | None:
-        return self._store.fetch_from(self._database, key, start_ms)
-
-    def fetch_range(
-        self, key: bytes, from_ms: int, to_ms: int, *, reverse: bool = False
-    ) -> Iterator[tuple[int, bytes]]:
-        return self._store.fetch_range_from(self._database, key, from_ms, to_ms, reverse)
-
-    def fetch_all(
-        self, from_ms: int, to_ms: int, first: bytes | None = None, last: bytes | None = None, *, reverse: bool = False
-    ) -> Iterator[tuple[bytes, int, bytes]]:
-        return self._store.fetch_all_from(self._database, from_ms, to_ms, (first, last), reverse)
 
 
 def window_format(

@@ -9,7 +9,7 @@ from assignor.types import JAVA_LONG_MAX
 from streams_runtime.common.errors import StreamsRuntimeError
 from streams_runtime.common.records import K, V
 from streams_runtime.state_stores.caching import CachingSessionStore
-from streams_runtime.state_stores.session_keys import SESSION_SUFFIX_BYTES, session_bounds, session_key
+from streams_runtime.state_stores.session_keys import SESSION_SUFFIX_BYTES, SessionRange, session_bounds, session_key
 from streams_runtime.state_stores.state_store import Entries, SerdesStore, SessionBytesStore, Windowed
 from streams_runtime.state_stores.value_and_timestamp import EntryAccess
 
@@ -60,14 +60,15 @@ class SerdesSessionStore(SerdesStore[SessionBytesStore, K, V]):
         self, from_key: K | None, to_key: K | None, *, reverse: bool = False
     ) -> Iterator[tuple[Windowed[K], V]]:
         first, last = (None if key is None else self._serialize_key(key) for key in (from_key, to_key))
-        return self._deserialized(self.inner.find_sessions(first, last, 0, JAVA_LONG_MAX, reverse=reverse))
+        wanted = SessionRange(first, last, 0, JAVA_LONG_MAX)
+        return self._deserialized(self.inner.find_sessions(wanted, reverse=reverse))
 
     def find_sessions(
         self, key: K, earliest_end_ms: int, latest_start_ms: int, *, reverse: bool = False
     ) -> Iterator[tuple[Windowed[K], V]]:
         stored_key = self._serialized_key(key)
-        found = self.inner.find_sessions(stored_key, stored_key, earliest_end_ms, latest_start_ms, reverse=reverse)
-        return self._deserialized(found)
+        wanted = SessionRange(stored_key, stored_key, earliest_end_ms, latest_start_ms)
+        return self._deserialized(self.inner.find_sessions(wanted, reverse=reverse))
 
     def find_sessions_by_end(self, earliest_end_ms: int, latest_end_ms: int) -> Iterator[tuple[Windowed[K], V]]:
         return self._deserialized(self.inner.find_sessions_by_end(earliest_end_ms, latest_end_ms))
@@ -76,7 +77,7 @@ class SerdesSessionStore(SerdesStore[SessionBytesStore, K, V]):
         inner, deserialize, serialize = self.inner, self._deserialize_value, self._serialize_value
 
         def find(stored_key: bytes, earliest_end_ms: int, latest_start_ms: int) -> Entries:
-            return inner.find_sessions(stored_key, stored_key, earliest_end_ms, latest_start_ms)
+            return inner.find_sessions(SessionRange(stored_key, stored_key, earliest_end_ms, latest_start_ms))
 
         listen = None
         if isinstance(inner, CachingSessionStore) and inner.cache is not None:

@@ -8,6 +8,7 @@ of its end. Source: `SessionKeySchema`.
 
 import struct
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from assignor.types import JAVA_LONG_MAX
 from streams_runtime.state_stores.key_ranges import last_suffixed
@@ -50,17 +51,30 @@ def by_window(entry: tuple[bytes, bytes]) -> tuple[bytes, bytes]:
     return entry[0][WINDOW], entry[0]
 
 
-def is_within(
-    session_key: bytes, from_key: bytes | None, to_key: bytes | None, earliest_end_ms: int, latest_start_ms: int
-) -> bool:
-    """Returns True if `SessionBytesStore.find_sessions` returns the session."""
-    key, start_ms, end_ms = session_bounds(session_key)
-    return (
-        end_ms >= earliest_end_ms
-        and start_ms <= latest_start_ms
-        and (from_key is None or key >= from_key)
-        and (to_key is None or key <= to_key)
-    )
+class SessionRange(NamedTuple):
+    """The sessions of the keys from `first` to `last` that end at `earliest_end_ms` or later, and start at
+    `latest_start_ms` or earlier. All bounds are inclusive. If a bound of the keys is None, the range is open at this
+    end.
+    """
+
+    first: bytes | None
+    last: bytes | None
+    earliest_end_ms: int
+    latest_start_ms: int
+
+    @property
+    def one_key(self) -> bytes | None:
+        """The key of a range of one key; None for another range."""
+        return self.first if self.first == self.last else None
+
+    def includes(self, session_key: bytes) -> bool:
+        key, start_ms, end_ms = session_bounds(session_key)
+        return (
+            end_ms >= self.earliest_end_ms
+            and start_ms <= self.latest_start_ms
+            and (self.first is None or key >= self.first)
+            and (self.last is None or key <= self.last)
+        )
 
 
 def is_session_key(key: bytes) -> bool:

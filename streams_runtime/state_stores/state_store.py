@@ -23,6 +23,7 @@ from streams_runtime.common.records import Headers, K, V
 from streams_runtime.logs.base import IsolationLevel, RecordBatch
 from streams_runtime.logs.record_limits import RecordLimits
 from streams_runtime.serdes import Serde, serializer_of
+from streams_runtime.state_stores.session_keys import SessionRange
 from streams_runtime.state_stores.thread_cache import TaskCache
 
 
@@ -296,18 +297,9 @@ class SessionBytesStore(StateStore, Protocol):
 
     def fetch_session(self, session_key: bytes) -> bytes | None: ...
 
-    def find_sessions(
-        self,
-        from_key: bytes | None,
-        to_key: bytes | None,
-        earliest_end_ms: int,
-        latest_start_ms: int,
-        *,
-        reverse: bool = False,
-    ) -> Entries:
-        """Returns the session keys and values of sessions that end at `earliest_end_ms` or later, and start at
-        `latest_start_ms` or earlier. All bounds are inclusive. A bound of the keys may be None. The sessions of a key
-        are sorted by time. The order of the keys depends on the store.
+    def find_sessions(self, wanted: SessionRange, *, reverse: bool = False) -> Entries:
+        """Returns the session keys and values of the sessions in the range. The sessions of a key are sorted by time.
+        The order of the keys depends on the store.
         """
 
     def find_sessions_by_end(self, earliest_end_ms: int, latest_end_ms: int) -> Entries:
@@ -357,8 +349,14 @@ class WrappedStateStore(Generic[Inner]):
         self.inner.commit(offset)  # type: ignore[attr-defined]
 
     def committed(self) -> Any:
-        """Returns a store of the same kind for reads that ignore uncommitted changes."""
-        return self.inner.committed()  # type: ignore[attr-defined]
+        """Returns a view of this store for reads that ignore uncommitted changes. A query makes a view and drops it."""
+        view = copy(self)
+        view.inner = self.inner.committed()  # type: ignore[attr-defined]
+        view._read_from_inner()
+        return view
+
+    def _read_from_inner(self) -> None:
+        """Called after `inner` was replaced. A store that keeps methods of `inner` overrides this method."""
 
     def open(self, context: StoreContext) -> None:
         self.inner.open(context)
@@ -393,15 +391,6 @@ class SerdesStore(WrappedStateStore[Inner], Generic[Inner, K, V]):
         self._deserialize_key = key_serde.deserialize
         self._serialize_value: Callable[[V], bytes | None] = serializer_of(value_serde)
         self._deserialize_value = value_serde.deserialize
-
-    def committed(self) -> Any:
-        view = copy(self)
-        view.inner = self.inner.committed()  # type: ignore[attr-defined]
-        view._read_from_inner()
-        return view
-
-    def _read_from_inner(self) -> None:
-        """Called after `inner` was replaced. A store that keeps methods of `inner` overrides this method."""
 
     def _serialized_key(self, key: K) -> bytes:
         if key is None:

@@ -83,14 +83,9 @@ class VersionedKeyValueStore(StateStore, Protocol[_Key, V]):
 class ChangeLoggingVersionedBytesStore(LoggedStore[VersionedBytesStore]):
     """A `VersionedBytesStore` that logs its changes."""
 
-    def get(self, key: bytes) -> bytes | None:
-        return self.inner.get(key)
-
-    def get_as_of(self, key: bytes, as_of_ms: int) -> bytes | None:
-        return self.inner.get_as_of(key, as_of_ms)
-
-    def versions(self, key: bytes, from_ms: int, to_ms: int) -> Iterator[VersionedRecord[bytes]]:
-        return self.inner.versions(key, from_ms, to_ms)
+    def __init__(self, inner: VersionedBytesStore) -> None:
+        super().__init__(inner)
+        self.get, self.get_as_of, self.versions = inner.get, inner.get_as_of, inner.versions
 
     def put(self, key: bytes, value: bytes | None, timestamp_ms: int) -> int:
         self.check_logged(key, value, timestamp_ms)

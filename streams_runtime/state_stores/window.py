@@ -11,7 +11,6 @@ from streams_runtime.common.records import K, V
 from streams_runtime.logs.base import RecordBatch
 from streams_runtime.serdes import Serde
 from streams_runtime.state_stores.caching import CachingWindowStore
-from streams_runtime.state_stores.change_logging import ChangeLoggingWindowBytesStore
 from streams_runtime.state_stores.key_ranges import is_inverted
 from streams_runtime.state_stores.state_store import SerdesStore, ValueAndTimestamp, WindowBytesStore, Windowed
 from streams_runtime.state_stores.value_and_timestamp import EntryAccess, ValueAndTimestampSerde, ValuesWithTimestamps
@@ -114,8 +113,7 @@ class SerdesTimestampedWindowStore(SerdesWindowStore[K, ValueAndTimestamp[V]]):
         if isinstance(inner, CachingWindowStore) and inner.cache is not None:
             get, put, listen = inner.cache.get, inner.cache.put, inner.cache.set_flush_listener
             return EntryAccess(stored_key_of, get, put, read, write, self.window_of, listen)
-        put_window = inner.put
-        fetch = inner.inner.fetch if isinstance(inner, ChangeLoggingWindowBytesStore) else inner.fetch
+        put_window, fetch = inner.put, inner.fetch
         return EntryAccess(
             stored_key_of,
             lambda stored_key: fetch(stored_key[0], stored_key[1]),
