@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack, get_args, get_origin, get_type_hints
 
 from sphinx.errors import ExtensionError
 
@@ -106,4 +106,14 @@ def _is_in(found: Any, path: str, parameter: str) -> bool:
         if not hasattr(found, part) and part not in annotations:
             return False
         found = getattr(found, part, annotations.get(part))
-    return not parameter or parameter in inspect.signature(found).parameters
+    return not parameter or parameter in _parameters(found)
+
+
+def _parameters(function: Any) -> set[str]:
+    """Returns the names of the parameters, also those of `**options: Unpack[...]`."""
+    parameters = set(inspect.signature(function).parameters)
+    for hint in get_type_hints(function).values() if inspect.isfunction(function) else ():
+        if get_origin(hint) is Unpack:
+            (options,) = get_args(hint)
+            parameters |= get_type_hints(get_origin(options) or options).keys()
+    return parameters

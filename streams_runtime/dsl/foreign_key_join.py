@@ -319,11 +319,10 @@ def joined_on_foreign_key(
     other: TableStage[Any, Any],
     join: ForeignKeyJoin,
     result: ResultingTable[K, V2],
-    name: str | None,
 ) -> TableStage[K, V2]:
     """Adds a foreign-key join of two tables. The subscription store is in memory if the store of the result is.
 
-    `name`: the beginning of the names of all nodes, of the internal topics and of the subscription store.
+    `result.name`: the beginning of the names of all nodes, of the internal topics and of the subscription store.
     """
     graph, naming, settings = table.graph, table.graph.naming, checked_settings(result.store)
     table.joined_sources(other)  # raises an error for tables of different builders
@@ -331,7 +330,7 @@ def joined_on_foreign_key(
     table.operator.send_old_values(keep_store=True)
 
     def named(suffix: str, prefix: str) -> str:
-        return naming.name_or_generated(name, prefix, suffix)
+        return naming.name_or_generated(result.name, prefix, suffix)
 
     # The order of the names, and below the order of the nodes, is Kafka's.
     topic = named("-subscription-registration", f"{_FK_JOIN}SUBSCRIPTION-REGISTRATION-") + "-topic"

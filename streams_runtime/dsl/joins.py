@@ -174,30 +174,20 @@ class JoinSide(Operator):
         return self.joiner(key, value, other)
 
 
-def inner_join(left: TableOperator, right: TableOperator, joiner: Joiner) -> tuple[JoinSide, JoinSide]:
-    """Returns the two sides of an inner join."""
+def join_sides(
+    left: TableOperator, right: TableOperator, joiner: Joiner, needs: tuple[bool, bool]
+) -> tuple[JoinSide, JoinSide]:
+    """Returns the two sides of a join. `needs`: for the left and the right table, True if a result needs a value of it.
+    Tells a table whose entries are also joined with None to forward old values.
+    """
+    needs_left, needs_right = needs
+    if not needs_right:
+        left.send_old_values(keep_store=True)
+    if not needs_left:
+        right.send_old_values(keep_store=True)
     return (
-        JoinSide(left, right, joiner, needs_this=True, needs_other=True),
-        JoinSide(right, left, partial(_reversed, joiner), needs_this=True, needs_other=True),
-    )
-
-
-def left_join(left: TableOperator, right: TableOperator, joiner: Joiner) -> tuple[JoinSide, JoinSide]:
-    """Returns the two sides of a left join. Tells the left table to forward old values."""
-    left.send_old_values(keep_store=True)
-    return (
-        JoinSide(left, right, joiner, needs_this=True, needs_other=False),
-        JoinSide(right, left, partial(_reversed, joiner), needs_this=False, needs_other=True),
-    )
-
-
-def outer_join(left: TableOperator, right: TableOperator, joiner: Joiner) -> tuple[JoinSide, JoinSide]:
-    """Returns the two sides of an outer join. Makes both tables forward old values."""
-    left.send_old_values(keep_store=True)
-    right.send_old_values(keep_store=True)
-    return (
-        JoinSide(left, right, joiner, needs_this=False, needs_other=False),
-        JoinSide(right, left, partial(_reversed, joiner), needs_this=False, needs_other=False),
+        JoinSide(left, right, joiner, needs_this=needs_left, needs_other=needs_right),
+        JoinSide(right, left, partial(_reversed, joiner), needs_this=needs_right, needs_other=needs_left),
     )
 
 

@@ -36,8 +36,9 @@ from assignor.topology.internal_topics import CLEANUP_POLICY
 from streams_runtime.common.losses import DropReason
 from streams_runtime.common.records import Headers
 from streams_runtime.dsl.graph_nodes import GraphNode, ProcessorGraphNode
+from streams_runtime.dsl.join_options import GivenJoin
 from streams_runtime.dsl.joins import Joiner
-from streams_runtime.dsl.materialized import StoreArgument, checked_settings
+from streams_runtime.dsl.materialized import checked_settings
 from streams_runtime.dsl.naming import checked_name
 from streams_runtime.dsl.stream_processors import StreamOperator, passing_on
 from streams_runtime.dsl.windows import JoinWindows
@@ -236,10 +237,10 @@ class StreamStreamJoinNode(GraphNode):
         shared_name = None if shared is None else shared.name
         sides = (
             KStreamKStreamJoin(
-                windows, joiner, right.name, shared_name, is_left=True, keeps_unjoined=self.join.keeps_left
+                windows, joiner, right.name, shared_name, is_left=True, keeps_unjoined=self.join.given.keeps_left
             ),
             KStreamKStreamJoin(
-                windows, joiner, left.name, shared_name, is_left=False, keeps_unjoined=self.join.keeps_right
+                windows, joiner, left.name, shared_name, is_left=False, keeps_unjoined=self.join.given.keeps_right
             ),
         )
         topology.add_processor(left_side, sides[0], left_put)
@@ -262,23 +263,17 @@ def checked_windows(windows: object) -> JoinWindows:
 
 @dataclass(frozen=True, slots=True)
 class StreamJoin:
-    """The arguments of a join of two streams. `serdes`: the serdes of the keys, of the left values and of the right
-    values; None for a serde of the streams. `keeps_left`, `keeps_right`: True if a record of this side is joined with
-    None if it has no partner. Only an outer join keeps the records of the right side.
+    """A join of two streams. `given`: the arguments of the user.
 
     Raises IllegalArgumentError if the store has another retention than the windows.
     """
 
     joiner: Joiner
     windows: JoinWindows
-    store: StoreArgument
-    serdes: tuple[Serde[Any] | None, Serde[Any] | None, Serde[Any] | None]
-    name: str | None
-    keeps_left: bool = False
-    keeps_right: bool = False
+    given: GivenJoin
 
     def __post_init__(self) -> None:
-        retention_ms = checked_settings(self.store).retention_ms
+        retention_ms = checked_settings(self.given.store).retention_ms
         if retention_ms not in (None, self.windows.retention_ms):
             raise IllegalArgumentError(
                 "Window settings mismatch. The stores of a join keep a record for before_ms + after_ms + grace_ms of "
@@ -288,22 +283,23 @@ class StreamJoin:
     @property
     def repartition_names(self) -> tuple[str | None, str | None]:
         """The names of the repartition topics of the left and the right stream; None for a generated name."""
-        return (None, None) if self.name is None else (f"{self.name}-left", f"{self.name}-right")
+        name = self.given.name
+        return (None, None) if name is None else (f"{name}-left", f"{name}-right")
 
     def added(self, left: Stage[Any, Any], right: Stage[Any, Any]) -> Stage[Any, Any]:
         """Adds the join to the graph. `left`, `right`: the results of `JoinInputs.by_key`."""
-        graph, naming, name = left.graph, left.graph.naming, self.name
+        graph, naming, given, name = left.graph, left.graph.naming, self.given, self.given.name
         sources = left.copartition_with(right)
         this_put = naming.name_or_generated(name, "KSTREAM-WINDOWED-", "-this-windowed")
         other_put = naming.name_or_generated(name, "KSTREAM-WINDOWED-", "-other-windowed")
         generated = (
-            naming.processor("KSTREAM-OUTERTHIS-" if self.keeps_right else "KSTREAM-JOINTHIS-"),
-            naming.processor("KSTREAM-OUTEROTHER-" if self.keeps_left else "KSTREAM-JOINOTHER-"),
+            naming.processor("KSTREAM-OUTERTHIS-" if given.keeps_right else "KSTREAM-JOINTHIS-"),
+            naming.processor("KSTREAM-OUTEROTHER-" if given.keeps_left else "KSTREAM-JOINOTHER-"),
         )
         merge = naming.name_or_generated(name, "KSTREAM-MERGE-", "-merge")
         suffixes = (
-            "-outer-this-join" if self.keeps_right else "-this-join",
-            "-outer-other-join" if self.keeps_left else "-other-join",
+            "-outer-this-join" if given.keeps_right else "-this-join",
+            "-outer-other-join" if given.keeps_left else "-other-join",
         )
         key_serde = left.key_serde or right.key_serde
         stores = self._stores(generated, suffixes, (key_serde, left.value_serde, right.value_serde))
@@ -315,7 +311,7 @@ class StreamJoin:
         graph.add(put_nodes[1], [right.node])
         side_names = generated if name is None else (checked_name(name + suffixes[0]), checked_name(name + suffixes[1]))
         node = StreamStreamJoinNode(merge, put_nodes, side_names, self, stores)
-        node.takes_null_keys = self.keeps_left
+        node.takes_null_keys = given.keeps_left
         graph.add(node, [left.node, right.node])
         return replace(left, node=node, sources=sources, key_serde=key_serde, value_serde=None)
 
@@ -328,12 +324,12 @@ class StreamJoin:
         """Makes the builders of the stores. As in Kafka, the changelogs of the window stores are not compacted, because
         each record in them has a key of its own.
         """
-        settings, keys, left_values, right_values = checked_settings(self.store), *serdes
+        settings, keys, left_values, right_values = checked_settings(self.given.store), *serdes
         names = [f"{each}-store" for each in generated]
         shared_name = f"KSTREAM-OUTERSHARED-{generated[0].rpartition('-')[2]}-store"
         if (base := settings.name) is not None:
             names = [f"{base}{suffix}-store" for suffix in suffixes]
-            shared_name = f"{base}{'-outer' if self.keeps_right else '-left'}-shared-join-store"
+            shared_name = f"{base}{'-outer' if self.given.keeps_right else '-left'}-shared-join-store"
         changelog = settings.changelog
         if changelog is not None:
             changelog = replace(changelog, configs={**changelog.configs, CLEANUP_POLICY: "delete"})
@@ -350,7 +346,7 @@ class StreamJoin:
             )
             for name, values in zip(names, (left_values, right_values), strict=True)
         )
-        if not self.keeps_left:
+        if not self.given.keeps_left:
             return JoinStores(left, right, None)
         shared = ListValueStoreBuilder(
             shared_name,

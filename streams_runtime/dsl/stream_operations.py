@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Generic
 
-from assignor.errors import IllegalArgumentError, TopologyError
+from assignor.errors import IllegalArgumentError
 from streams_runtime.common.records import K, V
 from streams_runtime.dsl.graph_nodes import MergeNode, ProcessorGraphNode, StreamSinkNode
 from streams_runtime.dsl.joins import Joiner, joining_table, waiting
@@ -21,7 +21,7 @@ from streams_runtime.dsl.repartitioning import RepartitionNames, RepartitionNode
 from streams_runtime.dsl.stream_processors import StreamOperator, branching, passing_on
 from streams_runtime.dsl.streams_graph import Stage, TableStage
 from streams_runtime.dsl.table_operators import KTableSource, TableOperator
-from streams_runtime.dsl.windows import JoinWindows, default_partitioner
+from streams_runtime.dsl.windows import default_partitioner
 from streams_runtime.processors.api import FixedKeyProcessor, StreamPartitioner, TopicNameExtractor
 from streams_runtime.processors.context import NodeSupplier, Operator
 from streams_runtime.processors.topology import check_supplier
@@ -39,38 +39,6 @@ class TableJoin:
     joiner: Joiner
     is_left: bool
     grace_ms: int | None
-
-
-_OPTIONS_OF_JOINS = {
-    "stream": ("windows", "other_value_serde", "store"),
-    "table": ("grace_ms",),
-    "global table": ("key_selector",),
-}
-"""The options that only one kind of join has, by the kind of its other input."""
-
-
-@dataclass(frozen=True, slots=True)
-class JoinOptions:
-    """The options of `KStream.join` and `KStream.left_join`, which describe them. None: the option is not given."""
-
-    windows: JoinWindows | None
-    key_selector: Callable[[Any, Any], Any] | None
-    grace_ms: int | None
-    store: StoreArgument
-    key_serde: Serde[Any] | None
-    value_serde: Serde[Any] | None
-    other_value_serde: Serde[Any] | None
-    name: str | None
-
-    def check(self, operation: str, kind: str) -> None:
-        """Raises TopologyError if an option is given that a join with this kind of input does not have."""
-        for other_kind, options in _OPTIONS_OF_JOINS.items():
-            for option in options:
-                if other_kind != kind and getattr(self, option) is not None:
-                    raise TopologyError(
-                        f"Invalid topology: {operation} has the option {option} only with a {other_kind}, "
-                        f"not with a {kind}"
-                    )
 
 
 def unchanged(stream: Stage[K, V], prefix: str, supplier: NodeSupplier, name: str | None) -> Stage[K, V]:

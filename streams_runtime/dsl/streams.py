@@ -14,9 +14,8 @@ Source: `KStream`, `BranchedKStream`, `KGroupedStream`, `TimeWindowedKStream`, `
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
 from functools import partial
-from typing import Any, Generic, TypeVar, overload
+from typing import Any, Generic, TypeVar, Unpack, overload
 
 from assignor.errors import IllegalArgumentError, TopologyError
 from streams_runtime.common.record_columns import RecordColumns
@@ -35,14 +34,15 @@ from streams_runtime.dsl.cogrouping import CogroupAggregation, Cogrouping
 from streams_runtime.dsl.foreign_key_join import ForeignKeyJoin, joined_on_foreign_key
 from streams_runtime.dsl.global_tables import GlobalKTable
 from streams_runtime.dsl.groupings import AggregationWindows, StreamGrouping, TableGrouping
+from streams_runtime.dsl.join_options import VT, GivenJoin, JoinOptions, StreamJoinOptions
 from streams_runtime.dsl.materialized import Materialized, StoreArgument, checked_settings
 from streams_runtime.dsl.stream_aggregates import A, StreamAggregation
 from streams_runtime.dsl.stream_joins import StreamJoin, checked_windows
-from streams_runtime.dsl.stream_operations import JoinOptions
 from streams_runtime.dsl.stream_processors import StreamOperator
 from streams_runtime.dsl.streams_graph import Stage, TableStage
 from streams_runtime.dsl.suppression import Suppressed
 from streams_runtime.dsl.table_aggregates import TableAggregation
+from streams_runtime.dsl.table_operations import ResultingTable, TableOptions
 from streams_runtime.dsl.windows import (
     EmitStrategy,
     JoinWindows,
@@ -64,7 +64,6 @@ from streams_runtime.serdes import Serde
 from streams_runtime.state_stores.state_store import Windowed
 
 KT = TypeVar("KT")
-VT = TypeVar("VT")
 
 
 class KStream(Generic[K, V]):
@@ -288,117 +287,70 @@ class KStream(Generic[K, V]):
         other: KTable[K, VT] | KStream[K, VT] | GlobalKTable[Any, VT],
         joiner: Callable[[V, VT], V2] | Callable[[K, V, VT], V2],
         windows: JoinWindows | None = None,
-        *,
-        key_selector: Callable[[K, V], Any] | None = None,
-        with_key: bool = False,
-        key_serde: Serde[K] | None = None,
-        value_serde: Serde[V] | None = None,
-        other_value_serde: Serde[VT] | None = None,
-        store: StoreArgument = None,
-        grace_ms: int | None = None,
-        name: str | None = None,
+        **options: Unpack[JoinOptions[K, V, VT]],
     ) -> KStream[K, V2]:
         """Joins each record with the table's present value of the record's key, or with the records of the other stream
         that have the same key and are within the `windows`. If the table is versioned, joins each record with the value
         that was valid at the timestamp of the record. If there is no such value or record, the record is left out.
 
-        The topics of both inputs must have the same number of partitions, except those of a global table. `key_serde`,
-        `value_serde`: the serdes of the stream's repartition topic, if the join needs one, and of the stores and
-        buffers of the join. The other arguments depend on the type of `other`:
-
-        - A stream: `windows`. `other_value_serde`: the serde of the other stream in its repartition topic and its
-          store. `store`: the beginning of the names of both stores, or a `Materialized`; these stores have no record
-          cache. See `stream_joins`.
-        - A table: `grace_ms`: the time for which each record waits in a buffer before it is joined with a versioned
-          table (KIP-923); None to join records at once.
-        - A global table: `key_selector`: a function (key, value) that returns the key of the table's entry. The stream
-          is not repartitioned.
+        The topics of both inputs must have the same number of partitions, except those of a global table. `windows`:
+        for a join with a stream. See `stream_joins`. The `options` depend on the type of `other`; see `JoinOptions`.
         """
-        options = JoinOptions(
-            windows, key_selector, grace_ms, store, key_serde, value_serde, other_value_serde, name=name
-        )
-        return self._join("KStream.join", other, joiner, with_key, options, is_left=False)
+        return self._join("KStream.join", other, joiner, GivenJoin(windows, **options))
 
     def left_join(
         self,
         other: KTable[K, VT] | KStream[K, VT] | GlobalKTable[Any, VT],
         joiner: Callable[[V, VT | None], V2] | Callable[[K, V, VT | None], V2],
         windows: JoinWindows | None = None,
-        *,
-        key_selector: Callable[[K, V], Any] | None = None,
-        with_key: bool = False,
-        key_serde: Serde[K] | None = None,
-        value_serde: Serde[V] | None = None,
-        other_value_serde: Serde[VT] | None = None,
-        store: StoreArgument = None,
-        grace_ms: int | None = None,
-        name: str | None = None,
+        **options: Unpack[JoinOptions[K, V, VT]],
     ) -> KStream[K, V2]:
         """Joins records like `join`. If the record has no key, or if there is no value or record to join it with, the
         record is joined with None. In a join of two streams, this happens when the record's window closes. As in Kafka,
         a join with `grace_ms` fails for a record without key.
         """
-        options = JoinOptions(
-            windows, key_selector, grace_ms, store, key_serde, value_serde, other_value_serde, name=name
-        )
-        return self._join("KStream.left_join", other, joiner, with_key, options, is_left=True)
+        return self._join("KStream.left_join", other, joiner, GivenJoin(windows, **options, keeps_left=True))
 
     def outer_join(
         self,
         other: KStream[K, VT],
         joiner: Callable[[V | None, VT | None], V2] | Callable[[K, V | None, VT | None], V2],
         windows: JoinWindows,
-        *,
-        with_key: bool = False,
-        key_serde: Serde[K] | None = None,
-        value_serde: Serde[V] | None = None,
-        other_value_serde: Serde[VT] | None = None,
-        store: StoreArgument = None,
-        name: str | None = None,
+        **options: Unpack[StreamJoinOptions[K, V, VT]],
     ) -> KStream[K, V2]:
         """Joins two streams like `left_join`, and also joins None with the records of the other stream that have no
         partner.
         """
-        check_functions("KStream.outer_join", joiner=joiner)
         _check_kind("KStream.outer_join", other, KStream)
-        joiner = joins.joiner_with_key(joiner, with_key)
-        join = StreamJoin(joiner, checked_windows(windows), store, (key_serde, value_serde, other_value_serde), name)
-        return self._joined(other, replace(join, keeps_left=True, keeps_right=True))
+        given = GivenJoin(windows, **options, keeps_left=True, keeps_right=True)
+        return self._join("KStream.outer_join", other, joiner, given)
 
     def _join(
         self,
         operation: str,
         other: KTable[K, VT] | KStream[K, VT] | GlobalKTable[Any, VT],
         joiner: Callable[..., V2],
-        with_key: bool,
-        options: JoinOptions,
-        *,
-        is_left: bool,
+        given: GivenJoin,
     ) -> KStream[K, V2]:
         check_functions(operation, joiner=joiner)
-        with_three = joins.joiner_with_key(joiner, with_key)
+        with_three = joins.joiner_with_key(joiner, given.with_key)
         if isinstance(other, KStream):
-            options.check(operation, "stream")
-            serdes = (options.key_serde, options.value_serde, options.other_value_serde)
-            join = StreamJoin(with_three, checked_windows(options.windows), options.store, serdes, options.name)
-            return self._joined(other, replace(join, keeps_left=is_left))
+            given.check(operation, "stream")
+            join = StreamJoin(with_three, checked_windows(given.windows), given)
+            left_name, right_name = join.repartition_names
+            left = self._join_inputs.by_key(given.key_serde, given.value_serde, left_name)
+            right = other._join_inputs.by_key(given.key_serde, given.other_value_serde, right_name)
+            return KStream(join.added(left, right))
         if isinstance(other, GlobalKTable):
-            options.check(operation, "global table")
-            check_functions(operation, key_selector=options.key_selector)
-            selector: Any = options.key_selector
-            return KStream(other.join(self._stage, selector, with_three, left=is_left, name=options.name))
+            given.check(operation, "global table")
+            check_functions(operation, key_selector=given.key_selector)
+            selector: Any = given.key_selector
+            return KStream(other.join(self._stage, selector, with_three, left=given.keeps_left, name=given.name))
         _check_table(other)
-        options.check(operation, "table")
-        stage = self._join_inputs.by_key(options.key_serde, options.value_serde, options.name)
-        table_join = stream_operations.TableJoin(with_three, is_left, options.grace_ms)
-        return KStream(stream_operations.joined(stage, other._stage, table_join, options.name))
-
-    def _joined(self, other: KStream[K, VT], join: StreamJoin) -> KStream[K, Any]:
-        left_name, right_name = join.repartition_names
-        key_serde, value_serde, other_value_serde = join.serdes
-        left = self._join_inputs.by_key(key_serde, value_serde, left_name)
-        right = other._join_inputs.by_key(key_serde, other_value_serde, right_name)
-        return KStream(join.added(left, right))
+        given.check(operation, "table")
+        stage = self._join_inputs.by_key(given.key_serde, given.value_serde, given.name)
+        table_join = stream_operations.TableJoin(with_three, given.keeps_left, given.grace_ms)
+        return KStream(stream_operations.joined(stage, other._stage, table_join, given.name))
 
 
 BranchFunction = Callable[[KStream[K, V]], KStream[Any, Any] | None]
@@ -687,74 +639,53 @@ class KTable(Generic[K, V]):
     def filter(
         self,
         predicate: Callable[[K, V], bool],
-        *,
-        key_serde: Serde[K] | None = None,
-        value_serde: Serde[V] | None = None,
-        store: StoreArgument = None,
-        name: str | None = None,
+        **result: Unpack[TableOptions[K, V]],
     ) -> KTable[K, V]:
         """Returns the table of the entries for which the predicate is true. If the predicate becomes false for an
         entry, the entry is removed from the resulting table.
         """
         check_functions("KTable.filter", predicate=predicate)
-        result = table_operations.ResultingTable(key_serde, value_serde, store)
-        return KTable(table_operations.filtered(self._stage, predicate, True, result, name))
+        return KTable(table_operations.filtered(self._stage, predicate, True, ResultingTable(**result)))
 
     def filter_not(
         self,
         predicate: Callable[[K, V], bool],
-        *,
-        key_serde: Serde[K] | None = None,
-        value_serde: Serde[V] | None = None,
-        store: StoreArgument = None,
-        name: str | None = None,
+        **result: Unpack[TableOptions[K, V]],
     ) -> KTable[K, V]:
         """Returns the table of the entries for which the predicate is false."""
         check_functions("KTable.filter_not", predicate=predicate)
-        result = table_operations.ResultingTable(key_serde, value_serde, store)
-        return KTable(table_operations.filtered(self._stage, predicate, False, result, name))
+        return KTable(table_operations.filtered(self._stage, predicate, False, ResultingTable(**result)))
 
     def map_values(
         self,
         mapper: Callable[[V], V2],
-        *,
-        key_serde: Serde[K] | None = None,
-        value_serde: Serde[V2] | None = None,
-        store: StoreArgument = None,
-        name: str | None = None,
+        **result: Unpack[TableOptions[K, V2]],
     ) -> KTable[K, V2]:
         """Gives each entry a new value. If a key is removed from this table, it is removed from the result. The mapper
         is not called for a removed key.
         """
         check_functions("KTable.map_values", mapper=mapper)
-        result = table_operations.ResultingTable(key_serde, value_serde, store)
-        return KTable(table_operations.with_new_values(self._stage, partial(_without_key, mapper), result, name))
+        return KTable(
+            table_operations.with_new_values(self._stage, partial(_without_key, mapper), ResultingTable(**result))
+        )
 
     def map_values_with_key(
         self,
         mapper: Callable[[K, V], V2],
-        *,
-        key_serde: Serde[K] | None = None,
-        value_serde: Serde[V2] | None = None,
-        store: StoreArgument = None,
-        name: str | None = None,
+        **result: Unpack[TableOptions[K, V2]],
     ) -> KTable[K, V2]:
         """Gives each entry a new value. The mapper must not change the key. The mapper is not called for a removed
         key.
         """
         check_functions("KTable.map_values_with_key", mapper=mapper)
-        result = table_operations.ResultingTable(key_serde, value_serde, store)
-        return KTable(table_operations.with_new_values(self._stage, mapper, result, name))
+        return KTable(table_operations.with_new_values(self._stage, mapper, ResultingTable(**result)))
 
     def transform_values(
         self,
         supplier: Callable[[], ValueTransformer[K, V, V2]],
         *,
         stores: Sequence[str] = (),
-        key_serde: Serde[K] | None = None,
-        value_serde: Serde[V2] | None = None,
-        store: StoreArgument = None,
-        name: str | None = None,
+        **result: Unpack[TableOptions[K, V2]],
     ) -> KTable[K, V2]:
         """Gives each entry a new value, by a transformer of the user. The transformer is also called for a removed key.
         `stores`: the names of the stores that the transformer uses.
@@ -763,8 +694,7 @@ class KTable(Generic[K, V]):
         only the stores of that node.
         """
         check_functions("KTable.transform_values", supplier=supplier)
-        result = table_operations.ResultingTable(key_serde, value_serde, store)
-        return KTable(transform_values.transformed(self._stage, supplier, stores, result, name))
+        return KTable(transform_values.transformed(self._stage, supplier, stores, ResultingTable(**result)))
 
     @overload
     def to_stream(self, selector: None = None, *, name: str | None = None) -> KStream[K, V]: ...
@@ -807,19 +737,14 @@ class KTable(Generic[K, V]):
         joiner: Callable[[V, VT], V2] | Callable[[K, V, VT], V2],
         *,
         with_key: bool = False,
-        key_serde: Serde[K] | None = None,
-        value_serde: Serde[V2] | None = None,
-        store: StoreArgument = None,
-        name: str | None = None,
+        **result: Unpack[TableOptions[K, V2]],
     ) -> KTable[K, V2]:
         """Joins the two values of each key that both tables have. The topics of both tables must have the same number
         of partitions.
         """
-        _check_kind("KTable.join", other, KTable)
-        check_functions("KTable.join", joiner=joiner)
-        sides = joins.inner_join(self._stage.operator, other._stage.operator, joins.joiner_with_key(joiner, with_key))
-        result = table_operations.ResultingTable(key_serde, value_serde, store)
-        return KTable(table_operations.joined(self._stage, other._stage, sides, result, name))
+        with_three = _table_joiner("KTable.join", other, joiner, with_key)
+        given = ResultingTable(**result)
+        return KTable(table_operations.joined(self._stage, other._stage, with_three, (True, True), given))
 
     def left_join(
         self,
@@ -827,19 +752,14 @@ class KTable(Generic[K, V]):
         joiner: Callable[[V, VT | None], V2] | Callable[[K, V, VT | None], V2],
         *,
         with_key: bool = False,
-        key_serde: Serde[K] | None = None,
-        value_serde: Serde[V2] | None = None,
-        store: StoreArgument = None,
-        name: str | None = None,
+        **result: Unpack[TableOptions[K, V2]],
     ) -> KTable[K, V2]:
         """Joins the two values of each key of this table. If the other table does not have the key, the joiner gets
         None as its value.
         """
-        _check_kind("KTable.left_join", other, KTable)
-        check_functions("KTable.left_join", joiner=joiner)
-        sides = joins.left_join(self._stage.operator, other._stage.operator, joins.joiner_with_key(joiner, with_key))
-        result = table_operations.ResultingTable(key_serde, value_serde, store)
-        return KTable(table_operations.joined(self._stage, other._stage, sides, result, name))
+        with_three = _table_joiner("KTable.left_join", other, joiner, with_key)
+        given = ResultingTable(**result)
+        return KTable(table_operations.joined(self._stage, other._stage, with_three, (True, False), given))
 
     def outer_join(
         self,
@@ -847,19 +767,14 @@ class KTable(Generic[K, V]):
         joiner: Callable[[V | None, VT | None], V2] | Callable[[K, V | None, VT | None], V2],
         *,
         with_key: bool = False,
-        key_serde: Serde[K] | None = None,
-        value_serde: Serde[V2] | None = None,
-        store: StoreArgument = None,
-        name: str | None = None,
+        **result: Unpack[TableOptions[K, V2]],
     ) -> KTable[K, V2]:
         """Joins the two values of each key that at least one of the tables has. If a table does not have the key, the
         joiner gets None as its value.
         """
-        _check_kind("KTable.outer_join", other, KTable)
-        check_functions("KTable.outer_join", joiner=joiner)
-        sides = joins.outer_join(self._stage.operator, other._stage.operator, joins.joiner_with_key(joiner, with_key))
-        result = table_operations.ResultingTable(key_serde, value_serde, store)
-        return KTable(table_operations.joined(self._stage, other._stage, sides, result, name))
+        with_three = _table_joiner("KTable.outer_join", other, joiner, with_key)
+        given = ResultingTable(**result)
+        return KTable(table_operations.joined(self._stage, other._stage, with_three, (False, False), given))
 
     def foreign_key_join(
         self,
@@ -870,10 +785,7 @@ class KTable(Generic[K, V]):
         with_key: bool = False,
         partitioner: StreamPartitioner | None = None,
         other_partitioner: StreamPartitioner | None = None,
-        key_serde: Serde[K] | None = None,
-        value_serde: Serde[V2] | None = None,
-        store: StoreArgument = None,
-        name: str | None = None,
+        **result: Unpack[TableOptions[K, V2]],
     ) -> KTable[K, V2]:
         """Joins each entry of this table with the entry of the other table whose key the function `foreign_key`
         returns. The result has the keys of this table. An entry has no result if `foreign_key` returns None, or if the
@@ -885,13 +797,9 @@ class KTable(Generic[K, V]):
         were written; None for Kafka's hash of the key. The join calls them with the value None. There are this many
         parameters because the partitioners are those of Kafka's `TableJoined`.
         """
-        operation = "KTable.foreign_key_join"
-        _check_kind(operation, other, KTable)
-        check_functions(operation, foreign_key=foreign_key, joiner=joiner)
-        of_key = joins.joiner_with_key(joiner, with_key)
-        join = ForeignKeyJoin(foreign_key, of_key, False, partitioner, other_partitioner)
-        result = table_operations.ResultingTable(key_serde, value_serde, store)
-        return KTable(joined_on_foreign_key(self._stage, other._stage, join, result, name))
+        with_three = _table_joiner("KTable.foreign_key_join", other, joiner, with_key, foreign_key=foreign_key)
+        join = ForeignKeyJoin(foreign_key, with_three, False, partitioner, other_partitioner)
+        return KTable(joined_on_foreign_key(self._stage, other._stage, join, ResultingTable(**result)))
 
     def foreign_key_left_join(
         self,
@@ -902,21 +810,14 @@ class KTable(Generic[K, V]):
         with_key: bool = False,
         partitioner: StreamPartitioner | None = None,
         other_partitioner: StreamPartitioner | None = None,
-        key_serde: Serde[K] | None = None,
-        value_serde: Serde[V2] | None = None,
-        store: StoreArgument = None,
-        name: str | None = None,
+        **result: Unpack[TableOptions[K, V2]],
     ) -> KTable[K, V2]:
         """Joins like `foreign_key_join`, but each entry of this table has a result. If `foreign_key` returns None, or
         if the other table does not have the key, the joiner gets None as the other table's value.
         """
-        operation = "KTable.foreign_key_left_join"
-        _check_kind(operation, other, KTable)
-        check_functions(operation, foreign_key=foreign_key, joiner=joiner)
-        of_key = joins.joiner_with_key(joiner, with_key)
-        join = ForeignKeyJoin(foreign_key, of_key, True, partitioner, other_partitioner)
-        result = table_operations.ResultingTable(key_serde, value_serde, store)
-        return KTable(joined_on_foreign_key(self._stage, other._stage, join, result, name))
+        with_three = _table_joiner("KTable.foreign_key_left_join", other, joiner, with_key, foreign_key=foreign_key)
+        join = ForeignKeyJoin(foreign_key, with_three, True, partitioner, other_partitioner)
+        return KTable(joined_on_foreign_key(self._stage, other._stage, join, ResultingTable(**result)))
 
 
 class KGroupedTable(Generic[K, V]):
@@ -981,6 +882,18 @@ def _check_kind(operation: str, given: object, *wanted: type) -> None:
     if not isinstance(given, wanted):
         kinds = " or ".join(kind.__name__ for kind in wanted)
         raise TopologyError(f"Invalid topology: {operation} takes a {kinds}, not a {type(given).__name__}")
+
+
+def _table_joiner(
+    operation: str,
+    other: object,
+    joiner: Callable[..., object],
+    with_key: bool,
+    **functions: Callable[..., object],
+) -> joins.Joiner:
+    _check_kind(operation, other, KTable)
+    check_functions(operation, **functions, joiner=joiner)
+    return joins.joiner_with_key(joiner, with_key)
 
 
 def _check_windows(operation: str, windows: object) -> None:

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, Generic
+from typing import Any, Generic, TypedDict
 
 from streams_runtime.common.records import V2, K, V
 from streams_runtime.dsl.change import value_of_change
 from streams_runtime.dsl.graph_nodes import ProcessorGraphNode, TableJoinNode
-from streams_runtime.dsl.joins import JoinSide, KTableKTableJoin
+from streams_runtime.dsl.joins import Joiner, KTableKTableJoin, join_sides
 from streams_runtime.dsl.materialized import StoreArgument, StoreFactory, checked_settings
 from streams_runtime.dsl.repartitioning import GroupedTableSelectNode
 from streams_runtime.dsl.stream_processors import StreamOperator, mapping_values
@@ -22,20 +22,30 @@ from streams_runtime.dsl.table_operators import KTableFilter, KTableMapValues, M
 from streams_runtime.serdes import Serde
 
 
-@dataclass(frozen=True)  # no slots: in Python 3.11, C[int](...) fails for a frozen generic class with slots
-class ResultingTable(Generic[K, V]):
-    """The arguments of a DSL call that describe the resulting table. Source: the overloads of `KTable` with
-    `Materialized`.
+class TableOptions(TypedDict, Generic[K, V], total=False):
+    """The options of a DSL call that makes a table of another table. `KTable` describes the serdes. `store`: the name
+    of the table's store, or a `Materialized` with more settings. `name`: the name of the operation's node.
     """
 
     key_serde: Serde[K] | None
     value_serde: Serde[V] | None
     store: StoreArgument
+    name: str | None
+
+
+@dataclass(frozen=True)  # no slots: in Python 3.11, C[int](...) fails for a frozen generic class with slots
+class ResultingTable(Generic[K, V]):
+    """The given `TableOptions`. Source: the overloads of `KTable` with `Materialized`."""
+
+    key_serde: Serde[K] | None = None
+    value_serde: Serde[V] | None = None
+    store: StoreArgument = None
+    name: str | None = None
 
     @property
     def is_given(self) -> bool:
-        """True if the DSL call has at least one of these arguments. As in Kafka, a call with one of these arguments
-        uses up a number of the counter of generated names.
+        """True if the DSL call has a serde or a store. As in Kafka, such a call uses up a number of the counter of
+        generated names.
         """
         return not (self.key_serde is None and self.value_serde is None and self.store is None)
 
@@ -45,22 +55,20 @@ class ResultingTable(Generic[K, V]):
 
 
 def filtered(
-    table: TableStage[K, V], predicate: Predicate, wanted: bool, result: ResultingTable[K, V], name: str | None
+    table: TableStage[K, V], predicate: Predicate, wanted: bool, result: ResultingTable[K, V]
 ) -> TableStage[K, V]:
     """Adds a table of the entries for which the predicate returns `wanted` (True or False)."""
     inherited = replace(result.inheriting(table), value_serde=result.value_serde or table.value_serde)
     store = _own_store(table, "KTABLE-FILTER-", inherited) if result.is_given else None
-    node_name = table.graph.naming.name_or_generated(name, "KTABLE-FILTER-")
+    node_name = table.graph.naming.name_or_generated(result.name, "KTABLE-FILTER-")
     operator = KTableFilter(table.operator, predicate, wanted, store, inherits_versions=not result.is_given)
     return table.make_table(node_name, operator, inherited.key_serde, inherited.value_serde)
 
 
-def with_new_values(
-    table: TableStage[K, Any], mapper: Mapper, result: ResultingTable[K, V2], name: str | None
-) -> TableStage[K, V2]:
+def with_new_values(table: TableStage[K, Any], mapper: Mapper, result: ResultingTable[K, V2]) -> TableStage[K, V2]:
     inherited = result.inheriting(table)
     store = _own_store(table, "KTABLE-MAPVALUES-", inherited) if result.is_given else None
-    node_name = table.graph.naming.name_or_generated(name, "KTABLE-MAPVALUES-")
+    node_name = table.graph.naming.name_or_generated(result.name, "KTABLE-MAPVALUES-")
     operator = KTableMapValues(table.operator, mapper, store, inherits_versions=not result.is_given)
     return table.make_table(node_name, operator, inherited.key_serde, inherited.value_serde)
 
@@ -89,12 +97,13 @@ def under_new_keys(
 def joined(
     table: TableStage[K, Any],
     other: TableStage[K, Any],
-    join: tuple[JoinSide, JoinSide],
+    joiner: Joiner,
+    needs: tuple[bool, bool],
     result: ResultingTable[K, V2],
-    name: str | None,
 ) -> TableStage[K, V2]:
-    """Adds a join of two tables. `join`: the two sides of the join, made by `inner_join` or `left_join`."""
+    """Adds a join of two tables. `needs`: for the left and the right table, True if a result needs a value of it."""
     naming, settings, inherited = table.graph.naming, checked_settings(result.store), result.inheriting(table)
+    name = result.name
     store = None
     if result.is_given:
         store_name = settings.name or naming.store("KTABLE-MERGE-")
@@ -105,7 +114,7 @@ def joined(
         naming.name_or_generated(name, "KTABLE-JOINTHIS-", "-join-this"),
         naming.name_or_generated(name, "KTABLE-JOINOTHER-", "-join-other"),
     )
-    operator = KTableKTableJoin(*join, store)
+    operator = KTableKTableJoin(*join_sides(table.operator, other.operator, joiner, needs), store)
     stores_to_read = (other.operator.view(), table.operator.view())
     node = TableJoinNode(merge_name, sides, operator, (table.name, other.name), stores_to_read)
     table.graph.add(node, [table.node, other.node])

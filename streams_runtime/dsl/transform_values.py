@@ -71,7 +71,6 @@ def transformed(
     supplier: Supplier,
     stores: Sequence[str],
     result: ResultingTable[K, V2],
-    name: str | None,
 ) -> TableStage[K, V2]:
     """Adds a table with the values of a transformer. As in Kafka, the table has a store only if the user has named the
     store, and an unnamed store does not use up a number of the counter of generated names. A versioned store is an
@@ -83,6 +82,6 @@ def transformed(
     if store_name is None and settings.is_versioned:
         store_name = naming.store(prefix)
     store = None if store_name is None else StoreFactory(store_name, keys, values, settings)
-    node_name = naming.name_or_generated(name, prefix)
+    node_name = naming.name_or_generated(result.name, prefix)
     operator = KTableTransformValues(table.operator, supplier, store, inherits_versions=not result.is_given)
     return table.make_table(node_name, operator, keys, values, stores)
