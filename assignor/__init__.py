@@ -28,7 +28,6 @@ loaded when it is first used.
 from typing import TYPE_CHECKING
 
 from assignor.names.lazy_names import LazyNames
-from assignor.names.moved_modules import MOVED_FROM_THE_CORE, name_new_modules
 
 if TYPE_CHECKING:
     from assignor.configs import AssignmentConfigs as AssignmentConfigs
@@ -68,4 +67,3 @@ _LAZY = LazyNames(globals())
 __all__ = [*_LAZY.home_of]
 __getattr__ = _LAZY.load
 __dir__ = _LAZY.listed
-name_new_modules(__path__, MOVED_FROM_THE_CORE)

@@ -34,7 +34,6 @@ files in docs/runtime/ describe the behaviour of each layer.
 from typing import TYPE_CHECKING
 
 from assignor.names.lazy_names import LazyNames
-from assignor.names.moved_modules import MOVED_IN_THE_RUNTIME, name_new_modules
 
 if TYPE_CHECKING:
     from assignor.errors import InputError as InputError
@@ -170,4 +169,3 @@ _LAZY = LazyNames(globals())
 __all__ = [*_LAZY.home_of]
 __getattr__ = _LAZY.load
 __dir__ = _LAZY.listed
-name_new_modules(__path__, MOVED_IN_THE_RUNTIME)

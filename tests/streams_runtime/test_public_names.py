@@ -23,5 +23,5 @@ def test_should_load_nothing_before_it_is_used() -> None:
     program = "import sys, streams_runtime; print(*(m for m in sys.modules if m.startswith(('streams_', 'assignor'))))"
     printed = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
 
-    names = {f"assignor.names{module}" for module in ("", ".lazy_names", ".moved_modules")}
+    names = {f"assignor.names{module}" for module in ("", ".lazy_names")}
     assert set(printed.split()) == {"streams_runtime", "assignor", *names}
