@@ -279,8 +279,10 @@ class StreamsInstance:
         self._set_paused(PausedBy.USER, False)
 
     def add_stream_thread(self) -> str | None:
-        """Start one more thread, and return its name. If the state is not REBALANCING or RUNNING, starts no thread and
-        returns None. Source: `KafkaStreams.addStreamThread` (KIP-663).
+        """Start one more thread, and return its name. If the state is not REBALANCING or RUNNING, or if `start` still
+        waits for the global stores, starts no thread and returns None. Source: `KafkaStreams.addStreamThread`
+        (KIP-663). Differs from Kafka: there, a thread that is added while the global stores are restored reads stores
+        that lack records.
         """
         thread = self._threads.add() if self._is_alive else None
         if thread is None:
@@ -320,10 +322,8 @@ class StreamsInstance:
         with self._changed:
             self._has_started_threads = True
             is_needed = not self._closing and bool(self.application.group_topology().subtopologies)
-        if is_needed:
-            self._threads.start(self.application.configs.num_stream_threads)
-        else:
-            self._thread_changed()
+        self._threads.start(self.application.configs.num_stream_threads if is_needed else 0)
+        self._thread_changed()
 
     def _global_thread_failed(self, error: Exception) -> None:
         response = self.application.response_to(error)

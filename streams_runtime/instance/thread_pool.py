@@ -46,6 +46,7 @@ class ThreadPool:
         self._removed: set[StreamThread] = set()
         self._resizing = threading.Lock()
         self._changed = threading.Condition()
+        self._has_started = False
         self._ending = False
         self._membership = GroupMembershipOperation.LEAVE_GROUP
         self.has_failed = False
@@ -75,14 +76,16 @@ class ThreadPool:
 
     def start(self, number: int) -> None:
         """Make all threads, then start them. If one thread cannot be made, no thread is started."""
-        self._threads = {index: self._make(index) for index in range(number)}
-        for thread in self:
-            thread.start()
+        with self._resizing:
+            self._threads = {index: self._make(index) for index in range(number)}
+            for thread in self:
+                thread.start()
+            self._has_started = True
 
     def add(self) -> StreamThread | None:
-        """Start one more thread. Returns the thread, or None if the pool is ending."""
+        """Start one more thread. Returns the thread, or None if the pool is ending or has not been started."""
         with self._resizing:
-            if self._ending:
+            if self._ending or not self._has_started:
                 return None
             index = next(free for free in count() if free not in self._threads)
             thread = self._make(index)

@@ -228,6 +228,7 @@ def test_should_end_a_start_that_is_closed_during_the_restore(
     starting.start()
     assert is_restoring.wait(TIMEOUT_S)
     assert instance.state is InstanceState.REBALANCING
+    assert instance.add_stream_thread() is None, "its tasks would read stores that are being restored"
     assert not instance.close(0)
     may_go_on.set()
     starting.join(TIMEOUT_S)

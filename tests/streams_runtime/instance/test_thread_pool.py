@@ -95,6 +95,29 @@ def test_should_start_none_when_one_cannot_be_made(pool: Pool) -> None:
     assert [thread.state for thread in pool.made] == [ThreadState.CREATED] * 2
 
 
+def test_should_add_no_thread_before_its_start(pool: Pool) -> None:
+    assert pool.threads.add() is None
+    assert not pool.made
+
+
+def test_should_keep_a_thread_that_is_added_during_the_start(pool: Pool) -> None:
+    make, added = pool.threads._make, list[StreamThread | None]()
+    adding = threading.Thread(target=lambda: added.append(pool.threads.add()))
+
+    def make_slowly(index: int) -> StreamThread:
+        if adding.ident is None:
+            adding.start()
+            adding.join(0.2)  # without a lock, the thread is added now
+        return make(index)
+
+    pool.threads._make = make_slowly
+    pool.start(2)
+    adding.join(30.0)
+
+    assert [thread.name for thread in added if thread is not None] == ["thread-2"]
+    assert names(pool) == ["thread-0", "thread-1", "thread-2"]
+
+
 def test_should_end_with_the_last_thread_and_take_no_other(pool: Pool) -> None:
     pool.start(2)
 
