@@ -161,9 +161,13 @@ class StreamsInstance:
         )
 
     def metadata(self) -> PartitionHosts:
-        """Returns the group's instances and their partitions, from the newest assignment of any thread."""
+        """Returns the group's instances and their partitions, from the newest assignment of any thread. Before the
+        first assignment, knows only this instance, which has no partitions but may have global stores.
+        """
         held = max((thread.held() for thread in self._threads), key=lambda one: one.generation_id, default=None)
-        return PartitionHosts() if held is None else held.hosts
+        if held is not None and held.generation_id:
+            return held.hosts
+        return PartitionHosts({} if self.endpoint is None else {self.endpoint: frozenset()})
 
     def copies(self) -> tuple[OpenTask, ...]:
         """Returns all tasks of this instance that have open stores, including the global task."""

@@ -3,7 +3,8 @@ during a rebalance.
 
 Rules:
 - The client first asks the instance with the active copy. If the caller accepts lag, the client also asks the instances
-  with standbys, and uses the answer with the lowest lag.
+  with standbys, and uses the answer with the lowest lag. Every instance has a global store, so the client asks the
+  others if the first does not answer.
 - The metadata contain the hosts of each partition. The client requests metadata from several instances, and uses the
   metadata of the newest generation. An instance that has lost its connection to the group may send old metadata. The
   client requests metadata again after ten seconds. The client also requests metadata again each time a query gets no
@@ -20,6 +21,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager
+from dataclasses import replace
 from typing import Any
 from urllib.parse import quote
 
@@ -29,7 +31,9 @@ import tenacity
 from assignor.errors import AssignorFault, InputError
 from coordinator_client.calls import CallerToken
 from coordinator_client.http_client import http_client, transport_problem
+from streams_runtime.common.states import GLOBAL_TASK
 from streams_runtime.logs.base import IsolationLevel
+from streams_runtime.membership.member_events import PartitionHosts
 from streams_runtime.queries.answers import Answer, known_location
 from streams_runtime.queries.problems import FINAL, QueryCode, QueryProblem
 from streams_runtime.queries.query_results import (
@@ -307,7 +311,8 @@ class StateStoreClient(AbstractContextManager["StateStoreClient"]):
                 tries.answers[f"partition {where.partition}"] = "no instance is known to have its active copy"
             hosts = [] if where.active is None else [where.active]
             found = [answer for host in hosts if (answer := ask(str(host))) is not None]
-            if max_lag is not None and not any(source.lag == 0 for _, source in found):
+            every_copy_counts = max_lag is not None or where.partition == GLOBAL_TASK.partition
+            if every_copy_counts and not any(source.lag == 0 for _, source in found):
                 found += [answer for host in where.standbys if (answer := ask(str(host))) is not None]
             if not found:
                 self._metadata = None
@@ -378,7 +383,7 @@ class StateStoreClient(AbstractContextManager["StateStoreClient"]):
     def _locate(self, store: str, key: bytes, partition: int | None, tries: Tries) -> KeyQueryMetadata:
         metadata = self._metadata
         if metadata is None or time.monotonic() - self._metadata_at_s > METADATA_AGE_S:
-            metadata = self._ask_for_metadata(tries)
+            metadata = self._ask_for_metadata(store, tries)
         try:
             return key_query_metadata(known_location(metadata.stores, store), metadata.hosts, key, partition)
         except QueryProblem as problem:
@@ -388,9 +393,9 @@ class StateStoreClient(AbstractContextManager["StateStoreClient"]):
             self._metadata = None
             raise _NoAnswerYet from None
 
-    def _ask_for_metadata(self, tries: Tries) -> ApplicationMetadata:
+    def _ask_for_metadata(self, store: str, tries: Tries) -> ApplicationMetadata:
         """Requests metadata from several hosts, and returns the newest metadata. Hosts that this query could not reach
-        are asked last.
+        are asked last. A host without an assignment knows only itself, which is enough for a global store.
         """
         found: dict[str, ApplicationMetadata] = {}
         hosts = sorted(self._hosts, key=lambda host: host in tries.unreachable)
@@ -400,7 +405,8 @@ class StateStoreClient(AbstractContextManager["StateStoreClient"]):
             metadata = self._get(host, "/v1/metadata", {}, tries, self._metadata_of)
             if metadata is None:
                 continue
-            if metadata.generation_id == 0:
+            location = metadata.stores.get(store)
+            if metadata.generation_id == 0 and not (location and location.is_global):
                 tries.answers[host] = "has no assignment yet"
             else:
                 found[host] = metadata
@@ -410,6 +416,9 @@ class StateStoreClient(AbstractContextManager["StateStoreClient"]):
                 raise _NoAnswerYet
             return self._metadata  # no host has sent metadata, so the old metadata are used
         newest = max(found.values(), key=lambda metadata: metadata.generation_id)
+        if newest.generation_id == 0:
+            active = {host: held for each in found.values() for host, held in each.hosts.active.items()}
+            newest = replace(newest, hosts=PartitionHosts(active))
         learnt = map(str, [*newest.hosts.active, *newest.hosts.standby])
         self._hosts = tuple(dict.fromkeys([*found, *learnt, *self._given]))
         self._metadata, self._metadata_at_s = newest, time.monotonic()

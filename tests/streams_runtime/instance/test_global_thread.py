@@ -156,11 +156,14 @@ def test_should_restore_only_later_records_when_it_starts_again(
     totals = []
     for _ in range(2):
         restores = Restores()
-        options = InstanceOptions(restore_listener=restores)
+        options = InstanceOptions(restore_listener=restores, serve_at="127.0.0.1:0")
         instance = StreamsInstance(application(failing(), tmp_path), coordinator.url, options)
         instance.start()
         assert instance.wait_until_running(TIMEOUT_S), "a topology without sources needs no stream thread"
         assert [thread.state for thread in instance.status().threads] == ["running"]
+        with StateStoreClient([str(instance.endpoint)]) as queries:
+            assert queries.get("users", b"a").value is None, "its processor puts nothing"
+            assert queries.key_metadata("users", b"a").active == instance.endpoint
         assert instance.close(TIMEOUT_S)
         totals.append(restores.total)
         write(log, "users", ("a", "2"))

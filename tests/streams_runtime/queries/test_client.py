@@ -7,12 +7,14 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from assignor.errors import InputError
+from streams_runtime.common.states import GLOBAL_TASK
 from streams_runtime.logs.base import IsolationLevel
 from streams_runtime.logs.partitioner import partition_of
 from streams_runtime.membership.member_events import PartitionHosts
@@ -340,6 +342,22 @@ def test_should_pass_over_an_instance_that_has_no_assignment_yet(servers: Server
     assert servers.client(first, second).get(STORE, KEY).value == THREE
     with pytest.raises(QueryFailed, match=f"{first}: has no assignment yet"):
         servers.client(first, timeout_s=SHORT_S).get(STORE, KEY)
+
+
+def test_should_ask_any_instance_for_a_global_store_before_there_is_an_assignment(servers: Servers) -> None:
+    both = {"countries": replace(location(), name="countries", is_global=True), STORE: location()}
+    countries = open_store(key_value_store("countries", STRING, LONG, persistent=False))
+    countries.put("cat", 3)
+    instances = [FakeInstance(generation=0, locations=both).show(countries, task=GLOBAL_TASK) for _ in range(2)]
+    addresses = [servers.serve(instance) for instance in instances]
+    for address, instance in zip(addresses, instances, strict=True):
+        know(PartitionHosts({host_of(address): frozenset()}), instance)
+    client = servers.client(*addresses)
+    assert client.get("countries", KEY).value == THREE
+    instances[0].show_nothing()
+    assert client.get("countries", KEY).source.host == addresses[1]
+    with pytest.raises(QueryFailed, match=f"{addresses[0]}: has no assignment yet"):
+        servers.client(*addresses, timeout_s=SHORT_S).get(STORE, KEY)
 
 
 def test_should_wait_for_topics_that_are_not_known_yet(servers: Servers) -> None:
