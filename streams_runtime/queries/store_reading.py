@@ -1,9 +1,10 @@
 """Converts keys and values of a store to JSON, which people read, and to base64, which programs read. The conversions
 use the serdes of the store's builder.
 
-The field `value` is null if JSON cannot represent the value. The field `value_base64` is null only if there is no
-value. A query may always give a key as base64. A query may give a key as text only if `_KEY_OF_TEXT` contains the key
-serde.
+In JSON, a UUID is its text, a list is a list, and a windowed key is an object with `key`, `window_start_ms` and
+`window_end_ms`. The field `value` is null if JSON cannot represent the value, for example for bytes. The field
+`value_base64` is null only if there is no value. A query may always give a key as base64. A query may give a key as
+text only if `_KEY_OF_TEXT` contains the key serde.
 """
 
 import base64
@@ -16,6 +17,7 @@ from typing import Any
 from assignor.types import JAVA_LONG_MAX
 from streams_runtime.queries.problems import QueryCode, QueryProblem
 from streams_runtime.serdes import (
+    BooleanSerde,
     BytesSerde,
     DoubleSerde,
     FloatSerde,
@@ -33,11 +35,12 @@ from streams_runtime.state_stores.builders import (
     VersionedKeyValueStoreBuilder,
     WindowBuilder,
 )
-from streams_runtime.state_stores.state_store import StateStore, StoreBuilder, ValueAndTimestamp
+from streams_runtime.state_stores.state_store import StateStore, StoreBuilder, ValueAndTimestamp, Windowed
 
 _Readable = SerdesStoreBuilder[Any, Any]
 _KEY_OF_TEXT: Mapping[type, Callable[[str], Any]] = {
     StringSerde: str,
+    BooleanSerde: {"true": True, "false": False}.__getitem__,
     ShortSerde: int,
     IntegerSerde: int,
     LongSerde: int,
@@ -215,12 +218,20 @@ def _entry(readable: _Readable, value: Any) -> Entry:
 
 
 def _json(value: Any) -> object:
-    """Returns the value, or None if JSON cannot represent it."""
+    """Returns the value as an object of JSON, or None if JSON cannot represent it."""
+    if isinstance(value, Windowed):  # a named tuple, which would become a list
+        return {"key": _json(value.key), "window_start_ms": value.start_ms, "window_end_ms": value.end_ms}
     try:
-        json.dumps(value, allow_nan=False, ensure_ascii=False).encode()
+        text = json.dumps(value, default=_text_of_uuid, allow_nan=False, ensure_ascii=False).encode()
     except (TypeError, ValueError, RecursionError):
         return None
-    return value
+    return json.loads(text)
+
+
+def _text_of_uuid(value: object) -> str:
+    if isinstance(value, uuid.UUID):
+        return str(value)
+    raise TypeError(f"JSON has no {type(value).__name__}")
 
 
 def _base64(data: bytes) -> str:

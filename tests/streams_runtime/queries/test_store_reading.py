@@ -3,6 +3,8 @@
 import base64
 import json
 import pickle
+import uuid
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from streams_runtime.dsl.windows import SessionWindowedSerde, TimeWindowedSerde
 from streams_runtime.queries.problems import QueryCode, QueryProblem
 from streams_runtime.queries.store_reading import (
     fetch_windows,
@@ -19,7 +22,21 @@ from streams_runtime.queries.store_reading import (
     read_key,
     read_versions,
 )
-from streams_runtime.serdes import BYTES, DOUBLE, FLOAT, INTEGER, JSON, LONG, SHORT, STRING, UUID, Serde, Serdes
+from streams_runtime.serdes import (
+    BOOLEAN,
+    BYTES,
+    DOUBLE,
+    FLOAT,
+    INTEGER,
+    JSON,
+    LONG,
+    SHORT,
+    STRING,
+    UUID,
+    ListSerde,
+    Serde,
+    Serdes,
+)
 from streams_runtime.state_stores.builders import (
     key_value_store,
     session_store,
@@ -28,11 +45,14 @@ from streams_runtime.state_stores.builders import (
     versioned_key_value_store,
     window_store,
 )
-from streams_runtime.state_stores.state_store import StoreBuilder, ValueAndTimestamp
+from streams_runtime.state_stores.state_store import StoreBuilder, ValueAndTimestamp, Windowed
 from tests.streams_runtime.queries.fake_instance import COUNTS, open_store
 from tests.streams_runtime.state_stores.surroundings import context as store_context
 
 PICKLED: Serde[Any] = Serdes(pickle.dumps, pickle.loads)
+AN_ID = uuid.UUID("12345678-1234-5678-1234-567812345678")
+A_WINDOW = Windowed(AN_ID, 20, 30)
+WINDOW_SHOWN = {"key": str(AN_ID), "window_start_ms": 20, "window_end_ms": 30}
 HOUR_MS = 3_600_000
 
 
@@ -69,6 +89,8 @@ def windows_of(*, timestamped: bool = False) -> StoreBuilder:
         (UUID, "12345678-1234-5678-1234-567812345678", b"12345678-1234-5678-1234-567812345678"),
         (JSON, '{"b": 1, "a": [2]}', b'{"a":[2],"b":1}'),
         (BYTES, "raw", b"raw"),
+        (BOOLEAN, "true", b"\x01"),
+        (BOOLEAN, "false", b"\x00"),
     ],
 )
 def test_should_read_a_key_as_text_by_the_stores_own_serde(serde: Serde[Any], text: str, written: bytes) -> None:
@@ -94,6 +116,7 @@ def test_should_find_a_key_of_any_bytes_when_it_comes_as_base64(key: bytes) -> N
         (STRING, None, "ab c", "write - and _"),
         (STRING, None, "ä", "not base64"),
         (LONG, "five", None, "'five' is no key of 's'"),
+        (BOOLEAN, "yes", None, "'yes' is no key of 's'"),
         (LONG, str(2**63), None, "is no key of 's'"),
         (JSON, "{", None, "is no key of 's'"),
         (PICKLED, "a", None, "serde of their own"),
@@ -123,6 +146,15 @@ def test_should_refuse_bytes_that_the_key_serde_never_writes(serde: Serde[Any], 
         (STRING, "", ""),
         (JSON, {"_sa": [1, None]}, {"_sa": [1, None]}),
         (BYTES, b"\x00\xff", None),
+        (BOOLEAN, False, False),
+        (SHORT, -5, -5),
+        (FLOAT, 1.5, 1.5),
+        (UUID, AN_ID, str(AN_ID)),
+        (ListSerde(UUID), [AN_ID, None], [str(AN_ID), None]),
+        (ListSerde(ListSerde(STRING)), [["a"], [], None], [["a"], [], None]),
+        (ListSerde(BYTES), [b"a"], None),
+        (TimeWindowedSerde(UUID, 10), A_WINDOW, WINDOW_SHOWN),
+        (SessionWindowedSerde(UUID), A_WINDOW, WINDOW_SHOWN),
         (DOUBLE, float("nan"), None),
         (DOUBLE, float("inf"), None),
         (PICKLED, {1, 2}, None),
@@ -140,6 +172,35 @@ def test_should_give_bytes_always_and_json_where_possible(serde: Serde[Any], val
     }
 
 
+@pytest.mark.parametrize("builder_of_kind", [window_store, session_store, versioned_key_value_store, key_value_store])
+def test_should_show_keys_and_values_as_json_in_answers_about_each_kind_of_store(
+    builder_of_kind: Callable[..., StoreBuilder], tmp_path: Path
+) -> None:
+    shown, key = str(AN_ID), UUID.serialize(AN_ID)
+    options: dict[Callable[..., StoreBuilder], dict[str, int]] = {
+        window_store: {"retention_ms": HOUR_MS, "window_size_ms": 10},
+        session_store: {"retention_ms": HOUR_MS},
+        versioned_key_value_store: {"history_retention_ms": HOUR_MS},
+        key_value_store: {},
+    }
+    builder = builder_of_kind("s", UUID, UUID, **options[builder_of_kind])
+    store = open_store(builder, tmp_path)
+    if builder_of_kind is window_store:
+        store.put(AN_ID, AN_ID, 20)
+        entries = fetch_windows(builder, store, key, 0, 30, 5)[0] + read_entries(builder, store, 5)
+    elif builder_of_kind is session_store:
+        store.put(A_WINDOW, AN_ID)
+        entries = find_sessions(builder, store, key, 0, HOUR_MS, 5)[0]
+    elif builder_of_kind is versioned_key_value_store:
+        store.put(AN_ID, AN_ID, 20)
+        entries = [*read_versions(builder, store, key, 0, HOUR_MS, 5)[0], read_key(builder, store, key, None)]
+    else:
+        store.put(AN_ID, AN_ID)
+        entries = [read_key(builder, store, key, None), *read_entries(builder, store, 5)]
+    assert {entry["value"] for entry in entries} == {entry.get("key", shown) for entry in entries} == {shown}
+    store.close()
+
+
 def test_should_show_the_timestamp_apart_when_the_store_keeps_one() -> None:
     builder = timestamped_key_value_store("s", STRING, LONG, persistent=False)
     store = open_store(builder)
@@ -154,7 +215,7 @@ def test_should_not_take_a_pair_for_a_timestamp_when_the_values_are_pairs() -> N
     store = open_store(builder)
     store.put("k", ValueAndTimestamp(5, 99))
     entry = read_key(builder, store, b"k", None)
-    assert (entry["value"], entry["timestamp_ms"]) == ((5, 99), None)
+    assert (entry["value"], entry["timestamp_ms"]) == ([5, 99], None)
 
 
 def test_should_list_the_first_entries_of_a_copy_in_order_of_their_keys() -> None:
