@@ -23,6 +23,7 @@ status 500.
 
 import asyncio
 import time
+from traceback import clear_frames
 
 from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
@@ -232,14 +233,19 @@ class RequestGuard:
                 raise
             await answer_to(scope, stopping())(scope, receive, send_and_note)
         except Exception as error:
-            problem = problem_of(error, scope)
+            # An error and the frames of its traceback refer to each other, and the frames have the body. Such a cycle
+            # would live until the next collection of all generations. So the frames are cleared, and no variable of
+            # this frame keeps the problem.
+            clear_frames(error.__traceback__)
+            answer = answer_to(scope, problem_of(error, scope))
             if status:
                 raise  # The response has started, so the connection can only be closed.
             # Do not close the connection, because the caller could then lose the answer. uvicorn discards the rest of
             # the body.
-            await answer_to(scope, problem)(scope, receive, send_and_note)
+            await answer(scope, receive, send_and_note)
         finally:
             self._bodies.release(body)
+            state.pop(BODY, None)  # the scope and the request refer to each other, too
             if connection is not None and connection.is_forwarded:
                 coordinator.connections.closed(connection.number)
             self._measure(call, scope, status, time.perf_counter() - started)
