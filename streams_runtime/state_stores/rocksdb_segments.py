@@ -256,11 +256,12 @@ class RocksDBSegmentedStore(WrappedStateStore[TransactionBuffer]):
             raise ChangelogOfAnotherKind(self.name, batch.partition, batch.offsets, foreign, self._keys.kind)
         # the times are big-endian and not negative, so the order of their bytes is the order of the times
         first, last = int.from_bytes(min(times), "big"), int.from_bytes(max(times), "big")
-        expired = self._retention.observe(last)
+        if self._retention.observe(last):
+            # The records are written together with this deletion. A close after the restore could drop a later one,
+            # and the stored offset would say that the records which have expired the segments were read.
+            self._drop_expired()
         self._newest_ms = max(self._newest_ms, last)
         self._write_restored(keys, values, times, first, last, offset)
-        if expired:
-            self._drop_expired()
 
     def _columns(self, batch: RecordBatch) -> tuple[Sequence[bytes], BytesColumn, list[bytes]]:
         """Returns three columns of the records that have a key: the keys, the values, and the times as bytes."""

@@ -13,7 +13,7 @@ from streams_runtime.state_stores.rocksdb import RocksDBStore
 from streams_runtime.state_stores.rocksdb_window import RocksDBWindowStore, window_format
 from streams_runtime.state_stores.window import SerdesWindowStore
 from streams_runtime.state_stores.window_keys import window_key
-from tests.streams_runtime.state_stores.surroundings import batch, commit, context, everything
+from tests.streams_runtime.state_stores.surroundings import batch, commit, committed_offset, context, everything
 
 RETENTION_MS = 200_000
 SEGMENT_MS = RETENTION_MS // 2
@@ -142,6 +142,20 @@ def test_should_refuse_a_changelog_key_of_no_window(open_store: Open, retain_dup
     ) as refused:
         store.restore(batch(records, 5))
     assert f"(offsets 5 to 6, key {key!r})" in str(refused.value)
+
+
+def test_should_delete_expired_windows_with_the_restored_records_that_expire_them(tmp_path: Path) -> None:
+    """The task may be closed without a commit after the restore, and the stored offset would be too high."""
+    store = window_store("windows", STRING, STRING, retention_ms=RETENTION_MS, window_size_ms=SIZE_MS).build()
+    store.open(context(tmp_path))
+    store.restore(batch([(window_key(b"old", 0, 0), b"1", 0)]))
+    newest_ms = 4 * RETENTION_MS
+    store.restore(batch([(window_key(b"new", newest_ms, 0), b"2", 0)], 1))
+    store.close()  # drops the changes that are not committed
+
+    store.open(context(tmp_path))
+    assert (committed_offset(store), everything(store)) == (1, [("new", newest_ms, "2")])
+    store.close()
 
 
 def test_should_restore_duplicates_and_never_overwrite_them(open_store: Open) -> None:
