@@ -78,6 +78,7 @@ class KeepOffset(Enum):
     KEEP = "keep"
 
 
+_NO_CHANGES: Mapping[bytes, bytes | None] = MappingProxyType({})
 KEY_VALUE_FORMAT = StoreFormat(StoreKind.KEY_VALUE)
 
 
@@ -266,7 +267,7 @@ class RocksDBStore:
         exclusive_end: bytes | None,
         *,
         reverse: bool = False,
-        changed: Mapping[bytes, bytes | None] = MappingProxyType({}),
+        changed: Mapping[bytes, bytes | None] = _NO_CHANGES,
     ) -> Iterator[Entry]:
         """Returns a snapshot of the entries from `start` up to, but not including, `exclusive_end`. If a bound is None,
         the range is open at this end.
@@ -284,7 +285,7 @@ class RocksDBStore:
         ranges: Sequence[tuple[bytes, bytes]],
         *,
         reverse: bool = False,
-        changed: Mapping[bytes, bytes | None] = MappingProxyType({}),
+        changed: Mapping[bytes, bytes | None] = _NO_CHANGES,
     ) -> Iterator[Entry]:
         """Like `scan`, but returns the entries of several ranges, in ascending order. All ranges are read from the same
         snapshot, so a query never finds one part of a commit without the other part. `ranges`: disjoint ranges in
@@ -295,6 +296,32 @@ class RocksDBStore:
         return self._cursors.read(
             lambda: merged(entries_between(database, ranges, reverse=reverse), changed, reverse=reverse)
         )
+
+    def scan_index(
+        self,
+        start: bytes,
+        exclusive_end: bytes,
+        stored_key: Callable[[bytes], bytes],
+        *,
+        reverse: bool = False,
+        changed: tuple[Mapping[bytes, bytes | None], Mapping[bytes, bytes | None]] = (_NO_CHANGES, _NO_CHANGES),
+    ) -> Iterator[Entry]:
+        """Returns the entries to which a range of index keys refers, in the order of the index. The index and the
+        entries are read from the same snapshot. `stored_key`: returns the key of the entry to which an index key
+        refers. `changed`: the changes of this range of the index, and the changes of the whole store.
+        """
+        database, (in_index, everywhere) = self._database, changed
+
+        def read() -> Iterator[Entry]:
+            snapshot = database.snapshot()
+            index = entries_between(snapshot, [(start, exclusive_end)], reverse=reverse)
+            for index_key, _ in merged(index, in_index, reverse=reverse):
+                key = stored_key(index_key)
+                value = everywhere[key] if key in everywhere else snapshot[key]
+                if value is not None:
+                    yield key, value
+
+        return self._cursors.read(read)
 
     @property
     def is_empty(self) -> bool:

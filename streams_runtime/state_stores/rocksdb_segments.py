@@ -233,14 +233,15 @@ class RocksDBSegmentedStore(WrappedStateStore[TransactionBuffer]):
         # entries of expired segments are in the database until the next commit
         from_ms = max(from_ms, self._retention.first_live_segment * interval_ms)
         if from_ms > to_ms:
-            return
-        at = len(INDEX) + self._keys.order_bytes
-        database = self.inner
-        for index_key, _ in database.scan(_index_bound(from_ms), _index_bound(to_ms + 1), reverse=reverse):
+            return iter(())
+        at, time_of = len(INDEX) + self._keys.order_bytes, self._keys.time_of
+
+        def stored_key(index_key: bytes) -> bytes:
             key = index_key[at:]
-            value = database.get(segment_prefix(self._keys.time_of(key) // interval_ms) + key)
-            if value is not None:
-                yield key, value
+            return segment_prefix(time_of(key) // interval_ms) + key
+
+        found = self.inner.scan_index(_index_bound(from_ms), _index_bound(to_ms + 1), stored_key, reverse=reverse)
+        return ((stored[SEGMENT_BYTES:], value) for stored, value in found)
 
     # --- restore
 

@@ -40,6 +40,8 @@ from streams_runtime.state_stores.key_ranges import is_within
 from streams_runtime.state_stores.rocksdb import KeepOffset, RocksDBStore
 from streams_runtime.state_stores.state_store import Entries, StoreContext, StoreOffset, WrappedStateStore
 
+Changes = Mapping[bytes, bytes | None]
+
 ALL_STORES_BYTES = 64 * 1024 * 1024
 LEAST_SHARE_BYTES = 256 * 1024
 ENTRY_BYTES = 200
@@ -211,18 +213,34 @@ class TransactionBuffer(WrappedStateStore[RocksDBStore]):
 
     def scan(self, start: bytes | None, exclusive_end: bytes | None, *, reverse: bool = False) -> Entries:
         """See `RocksDBStore.scan`."""
-        # The changes are read before the scan of RocksDB, because a commit may write changes between the two reads. A
-        # change that is written between the reads is found twice, which does no harm. In the reverse order, the change
-        # could be missed.
-        changed = self._changed_between(start, exclusive_end)
-        return self.inner.scan(start, exclusive_end, reverse=reverse, changed=changed)
+
+        def read(changes: Changes) -> Entries:
+            changed = self._changed_between(changes, start, exclusive_end)
+            return self.inner.scan(start, exclusive_end, reverse=reverse, changed=changed)
+
+        return self._with_changes(read)
 
     def scan_ranges(self, ranges: Sequence[tuple[bytes, bytes]], *, reverse: bool = False) -> Entries:
         """See `RocksDBStore.scan_ranges`."""
-        changed: dict[bytes, bytes | None] = {}
-        for start, exclusive_end in ranges:
-            changed.update(self._changed_between(start, exclusive_end))
-        return self.inner.scan_ranges(ranges, reverse=reverse, changed=changed)
+
+        def read(changes: Changes) -> Entries:
+            changed: dict[bytes, bytes | None] = {}
+            for start, exclusive_end in ranges:
+                changed.update(self._changed_between(changes, start, exclusive_end))
+            return self.inner.scan_ranges(ranges, reverse=reverse, changed=changed)
+
+        return self._with_changes(read)
+
+    def scan_index(
+        self, start: bytes, exclusive_end: bytes, stored_key: Callable[[bytes], bytes], *, reverse: bool = False
+    ) -> Entries:
+        """See `RocksDBStore.scan_index`."""
+
+        def read(changes: Changes) -> Entries:
+            changed = self._changed_between(changes, start, exclusive_end)
+            return self.inner.scan_index(start, exclusive_end, stored_key, reverse=reverse, changed=(changed, changes))
+
+        return self._with_changes(read)
 
     def committed(self) -> RocksDBStore:
         """Returns a store for reads that ignore uncommitted changes."""
@@ -246,13 +264,23 @@ class TransactionBuffer(WrappedStateStore[RocksDBStore]):
             self._clean_bytes += size
         return value
 
-    def _changed_between(self, start: bytes | None, exclusive_end: bytes | None) -> Mapping[bytes, bytes | None]:
-        changes = self._changes
+    def _with_changes(self, read: Callable[[Changes], Entries]) -> Entries:
+        """Calls `read` with the uncommitted changes, and returns its result, which has to be a snapshot of RocksDB.
+        Another thread gets a copy of the changes, and reads again if a commit has written changes between the copy and
+        the snapshot. Otherwise, a query could find neither the old nor the new place of an entry that was moved.
+        """
+        while True:
+            changes = self._changes
+            entries = read(changes if get_ident() == self.owner_thread else changes.copy())
+            if self._changes is changes:
+                return entries
+
+    def _changed_between(self, changes: Changes, start: bytes | None, exclusive_end: bytes | None) -> Changes:
         if not changes:
             return {}
-        if get_ident() != self.owner_thread:
+        if changes is not self._changes:
             is_wanted = is_within(start, exclusive_end)
-            return {key: value for key, value in changes.copy().items() if is_wanted(key)}
+            return {key: value for key, value in changes.items() if is_wanted(key)}
         keys = self._sorted_keys()
         first = 0 if start is None else bisect_left(keys, start)
         last = len(keys) if exclusive_end is None else bisect_left(keys, exclusive_end)

@@ -2,6 +2,7 @@
 
 import random
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
@@ -152,6 +153,25 @@ def test_should_make_and_delete_the_index_by_time_of_an_old_store(tmp_path: Path
         store.remove(Windowed("b", 5, SEGMENT_MS + 5))
         assert starts(store.find_sessions_by_end(0, SEGMENT_MS + 5)) == expected[:-1]
         store.close()
+
+
+@pytest.mark.parametrize("isolation_level", IsolationLevel)
+def test_should_find_a_session_that_is_merged_while_another_thread_reads_in_the_order_of_time(
+    isolation_level: IsolationLevel, tmp_path: Path
+) -> None:
+    store = on_disk(time_ordered=True)
+    store.open(context(tmp_path))
+    commit(filled(store))
+    view: Store = read_only(store, isolation_level)  # type: ignore[assignment]
+    with ThreadPoolExecutor(1) as other:
+        found = other.submit(view.find_sessions_by_end, 0, JAVA_LONG_MAX).result()
+        first = other.submit(next, found).result()
+        store.remove(Windowed("a", 30, 40))
+        store.put(Windowed("a", 30, 90), "merged")
+        commit(store)
+        rest = other.submit(list, found).result()
+    assert starts(iter([first, *rest])) == [("a", 10), ("ab", 15), ("a", 30), ("b", 5)]
+    store.close()
 
 
 def test_should_restore_the_index_by_time(tmp_path: Path) -> None:

@@ -137,6 +137,30 @@ def test_should_let_other_threads_read_uncommitted_changes(store: TransactionBuf
     assert in_another_thread(lambda: list(store.scan(b"c", None))) == expected[1:]
 
 
+@pytest.mark.parametrize("in_ranges", [False, True])
+def test_should_show_an_entry_once_if_it_is_moved_and_committed_while_another_thread_reads(
+    store: TransactionBuffer, inner: CountedStore, monkeypatch: pytest.MonkeyPatch, in_ranges: bool
+) -> None:
+    method = "scan_ranges" if in_ranges else "scan"
+    scan, moves = getattr(inner, method), [True]
+
+    def move_before(*arguments: Any, **options: Any) -> Any:
+        if moves and moves.pop():
+            store.put(b"a", None)
+            store.put(b"b", b"moved")
+            store.commit(None)
+        return scan(*arguments, **options)
+
+    store.put(b"a", b"moved")
+    monkeypatch.setattr(inner, method, move_before)
+    read = (
+        (lambda: list(store.scan_ranges([(b"a", b"b"), (b"b", b"c")])))
+        if in_ranges
+        else lambda: list(store.scan(None, None))
+    )
+    assert in_another_thread(read) == [(b"b", b"moved")]
+
+
 def test_should_remember_what_it_has_read_even_nothing(store: TransactionBuffer, inner: CountedStore) -> None:
     assert store.get(b"a") is None
     inner.write([b"a"], [b"past it"])
