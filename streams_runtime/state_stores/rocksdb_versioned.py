@@ -15,10 +15,12 @@ Rules:
 
 Source: `RocksDBVersionedStore`, `LogicalKeyValueSegments`; KIP-889, KIP-968. Differs from Kafka: if a new version of an
 application changes the length of segments, the store is restored from its changelog. Kafka does not find the old
-versions then. After a restart, this store finds its segments on disk; in Kafka 4.3, the older versions of a key are
-lost. Kafka restores a batch with the highest timestamp of the batch as stream time; a deletion that has expired by then
-is missing, and an older version that was put after it becomes the newest one. `versions` finds all versions of a time
-range; Kafka does not find a version that ends after the last segment of the range.
+versions then. If only the history retention becomes longer, the changelog is read again over the content, because it
+may have versions that the store has deleted. Kafka never reads it again. After a restart, this store finds its segments
+on disk; in Kafka 4.3, the older versions of a key are lost. Kafka restores a batch with the highest timestamp of the
+batch as stream time; a deletion that has expired by then is missing, and an older version that was put after it becomes
+the newest one. `versions` finds all versions of a time range; Kafka does not find a version that ends after the last
+segment of the range.
 """
 
 from __future__ import annotations
@@ -33,7 +35,7 @@ from streams_runtime.state_stores.key_ranges import after
 from streams_runtime.state_stores.rocksdb import RocksDBStore
 from streams_runtime.state_stores.rocksdb_segments import Segments, existing_segments, segment_prefix
 from streams_runtime.state_stores.segment_values import SegmentValue
-from streams_runtime.state_stores.state_store import StoreContext, WrappedStateStore, ignore_expired
+from streams_runtime.state_stores.state_store import StoreContext, WrappedStateStore, ignore_expired, ignore_read_again
 from streams_runtime.state_stores.store_format import StoreFormat, StoreKind
 from streams_runtime.state_stores.transaction_buffer import TransactionBuffer
 from streams_runtime.state_stores.value_and_timestamp import TIMESTAMP_BYTES, unpack_timestamp
@@ -76,10 +78,12 @@ class RocksDBVersionedStore(WrappedStateStore[TransactionBuffer]):
         self._observed_ms = NO_STREAM_TIME_MS
         self._segments = Segments()
         self._expired: Callable[[str], None] = ignore_expired
+        self._read_again: Callable[[str, str], None] = ignore_read_again
 
     def open(self, context: StoreContext) -> None:
         if self.is_open:
             return
+        self._read_again = context.read_again
         super().open(context)
         self._observed_ms = NO_STREAM_TIME_MS
         self._segments.numbers = tuple(existing_segments(self.inner, _LATEST))
@@ -270,13 +274,19 @@ class RocksDBVersionedStore(WrappedStateStore[TransactionBuffer]):
             self._segments.numbers = live
 
     def _convert(self, database: RocksDBStore, found: StoreFormat | None) -> None:
-        """Called by `RocksDBStore.open` for files with another retention or an unknown format. Raises
-        StoreOfAnotherKind if the files have segments of another length, or other entries.
+        """Called by `RocksDBStore.open` for files with another retention or an unknown format. If the retention has
+        become longer, requests a restore. Raises StoreOfAnotherKind if the files have segments of another length, or
+        other entries.
         """
         if found is not None and found.segment_interval_ms != self._interval_ms:
             raise database.wrong_kind(f"a versioned store with segments of {found.segment_interval_ms} ms")
         if found is None and not database.is_empty:
             raise database.wrong_kind("entries of an unknown format")
+        if found is not None and (found.retention_ms or 0) < self._retention_ms:
+            self._read_again(
+                self.name, f"its history retention is {self._retention_ms} ms and was {found.retention_ms} ms"
+            )
+            database.forget_offset()
 
 
 def version_segment_interval_ms(history_retention_ms: int) -> int:

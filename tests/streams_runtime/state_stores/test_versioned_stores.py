@@ -3,6 +3,7 @@
 The recorded scripts of `tests/dsl_vectors` show the answers of each call. Kafka's: `RocksDBVersionedStoreTest`.
 """
 
+import itertools
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -152,13 +153,37 @@ def test_should_delete_expired_segments(open_store: Open) -> None:
 def test_should_keep_its_files_for_a_new_history_of_equal_segments_only(open_store: Open) -> None:
     store = open_store(history_ms=5_000)
     store.put("a", "one", 1_000)
-    commit(store)
+    commit(store, 0)
     store.close()
-    same = open_store(history_ms=6_000)  # both have segments of 2 s
-    assert same.get("a") == VersionedRecord("one", 1_000)
+    same = open_store(history_ms=4_000)  # both have segments of 2 s
+    assert (same.get("a"), committed_offset(same)) == (VersionedRecord("one", 1_000), 0)
     same.close()
     with pytest.raises(StoreOfAnotherKind, match="segments of 2000 ms"):
         open_store(history_ms=60_000)
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_should_have_the_versions_of_a_longer_history_when_the_changelog_was_read_again_over_its_content(
+    open_store: Open, tmp_path: Path, seed: int
+) -> None:
+    chance, changes, times = Random(seed), RecordedChanges(), itertools.count(0, 300)
+    store = open_store(history_ms=3_000, changes=changes)
+    for now_ms in itertools.islice(times, 100):
+        value = None if chance.random() < 0.2 else str(now_ms)
+        store.put(chance.choice("abc"), value, max(0, now_ms - chance.randrange(6_000)))
+    commit(store, len(changes.changes) - 1)
+    store.close()
+
+    asked: list[tuple[str, str]] = []
+    longer = versioned_key_value_store("prices", STRING, STRING, history_retention_ms=6_000).build()
+    longer.open(replace(context(tmp_path / "a"), read_again=lambda *reason: asked.append(reason)))
+    assert asked == [("prices", "its history retention is 6000 ms and was 3000 ms")]
+    assert committed_offset(longer) is None, "a crash must not end the second reading"
+    longer.restore(as_batch(changes.changes))
+    fresh = open_store("b", history_ms=6_000)
+    fresh.restore(as_batch(changes.changes))
+    assert all_versions(longer) == all_versions(fresh)
+    longer.close()
 
 
 def test_should_recover_from_a_crash_between_the_two_writes_of_a_put() -> None:
