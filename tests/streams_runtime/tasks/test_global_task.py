@@ -21,6 +21,7 @@ from streams_runtime import (
     StreamsRuntimeError,
     key_value_store,
     log_and_continue,
+    window_store,
 )
 from streams_runtime.common.clock import SystemClock
 from streams_runtime.common.errors import ProcessingFailed
@@ -183,6 +184,24 @@ def test_should_fill_a_store_of_another_kind_again(rig: Rig) -> None:
         entries()
     with rig.opened(user_table()) as (_, entries):
         assert [value.value for value in entries().values()] == ["1"]
+
+
+class CountInWindows(Count):
+    def process(self, record: Record[str, Any]) -> None:
+        self.store.put(record.key, (self.store.fetch(record.key, 0) or 0) + 1, 0)
+
+
+def test_should_count_each_record_once_when_the_retention_of_its_store_is_raised(rig: Rig) -> None:
+    rig.write(("a", "1"), ("a", "2"))
+    for retention_ms in (600_000, 36_000_000):
+        store = window_store(STORE, STRING, LONG, retention_ms=retention_ms, window_size_ms=60_000)
+        builder = StreamsBuilder().add_global_store(store, TOPIC, CountInWindows, STRING, STRING)
+        with rig.opened(builder) as (task, _):
+            while task.update(0):
+                pass
+            assert task.stores[STORE].fetch("a", 0) == 2
+    (notice,) = rig.notices.newest()
+    assert "its retention is 36000000 ms and was 600000 ms" in notice.text
 
 
 def test_should_skip_the_same_records_in_a_restore_as_before(rig: Rig) -> None:
