@@ -219,9 +219,9 @@ class KStream(Generic[K, V]):
     def to(
         self,
         topic: str | TopicNameExtractor,
-        *,
         key_serde: Serde[K] | None = None,
         value_serde: Serde[V] | None = None,
+        *,
         partitioner: StreamPartitioner | None = None,
         name: str | None = None,
     ) -> None:
@@ -261,7 +261,7 @@ class KStream(Generic[K, V]):
         return KTable(stream_operations.as_table(self._stage.with_serdes(key_serde, value_serde), store, name))
 
     def group_by_key(
-        self, *, key_serde: Serde[K] | None = None, value_serde: Serde[V] | None = None, name: str | None = None
+        self, key_serde: Serde[K] | None = None, value_serde: Serde[V] | None = None, *, name: str | None = None
     ) -> KGroupedStream[K, V]:
         """Groups the records by their key. `name`: the name of the repartition topic, if the grouping needs one."""
         return KGroupedStream(StreamGrouping(self._stage.with_serdes(key_serde, value_serde), name))
@@ -269,9 +269,9 @@ class KStream(Generic[K, V]):
     def group_by(
         self,
         selector: Callable[[K, V], K2],
-        *,
         key_serde: Serde[K2] | None = None,
         value_serde: Serde[V] | None = None,
+        *,
         name: str | None = None,
     ) -> KGroupedStream[K2, V]:
         """Groups the records by a new key. The records always go through a repartition topic.
@@ -718,9 +718,9 @@ class KTable(Generic[K, V]):
     def group_by(
         self,
         selector: Callable[[K, V], tuple[K2, V2]],
-        *,
         key_serde: Serde[K2] | None = None,
         value_serde: Serde[V2] | None = None,
+        *,
         name: str | None = None,
     ) -> KGroupedTable[K2, V2]:
         """Groups the entries by a new key. The changes always go through a repartition topic.

@@ -67,6 +67,18 @@ def test_should_write_to_the_partition_that_the_partitioner_names() -> None:
         assert (run.read("out"), asked) == ([("k", "v", 1)], [("k", "v", 1)])
 
 
+def test_should_take_serdes_by_position_wherever_a_stream_or_table_is_read_grouped_or_written() -> None:
+    builder = StreamsBuilder()
+    by_value = builder.stream("in", STRING, STRING).group_by(lambda _key, value: value, STRING, STRING)
+    lengths = by_value.count().group_by(lambda value, count: (str(len(value)), count), STRING, LONG)
+    lengths.reduce(int.__add__, int.__sub__).to_stream().group_by_key(STRING, LONG).count().to_stream().to(
+        "out", STRING, LONG
+    )
+    with driven(builder) as run:
+        run.pipe("in", ("k", "a", 1), ("k", "b", 2), ("k", "cc", 3))
+        assert run.read("out", LONG) == [("1", 1, 1), ("1", 2, 2), ("2", 1, 3)]
+
+
 def test_should_go_through_the_repartition_topic_that_the_user_asked_for() -> None:
     builder = StreamsBuilder()
     out(source(builder).select_key(lambda k, v: v).repartition(name="again", partitions=3, key_serde=STRING))
