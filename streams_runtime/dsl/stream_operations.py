@@ -24,7 +24,7 @@ from streams_runtime.dsl.table_operators import KTableSource, TableOperator
 from streams_runtime.dsl.windows import default_partitioner
 from streams_runtime.processors.api import FixedKeyProcessor, StreamPartitioner, TopicNameExtractor
 from streams_runtime.processors.context import NodeSupplier, Operator
-from streams_runtime.processors.topology import check_supplier
+from streams_runtime.processors.topology import check_supplier, store_names
 from streams_runtime.serdes import Serde
 from streams_runtime.serdes.defaults import DefaultSerde
 from streams_runtime.state_stores.join_buffer import JoinBufferBuilder
@@ -89,7 +89,9 @@ def processed(
     """
     naming = stream.graph.naming
     node_name = naming.processor("KSTREAM-PROCESSOR-") if name is None else checked_name(name)
-    node = ProcessorGraphNode(node_name, supplier, connected_stores=tuple(stores), changes_key=True, changes_value=True)
+    node = ProcessorGraphNode(
+        node_name, supplier, connected_stores=store_names(stores), changes_key=True, changes_value=True
+    )
     return replace(stream.then(node), key_serde=None, value_serde=None, repartition_required=True)
 
 
@@ -104,7 +106,7 @@ def values_processed(
     naming = stream.graph.naming
     node_name = naming.processor("KSTREAM-PROCESSVALUES-") if name is None else checked_name(name)
     check_supplier(node_name, supplier, FixedKeyProcessor)
-    node = ProcessorGraphNode(node_name, supplier, connected_stores=tuple(stores), changes_value=True)
+    node = ProcessorGraphNode(node_name, supplier, connected_stores=store_names(stores), changes_value=True)
     return replace(stream.then(node), value_serde=None)
 
 

@@ -201,8 +201,8 @@ class KStream(Generic[K, V]):
     def process(
         self, supplier: Callable[[], Processor[K, V]], *, stores: Sequence[str] = (), name: str | None = None
     ) -> KStream[Any, Any]:
-        """Calls a processor of the user with each record. `stores`: the names of the stores that the processor uses.
-        `StreamsBuilder.add_state_store` adds such stores.
+        """Calls a processor of the user with each record. `stores`: the name of the store that the processor uses, or
+        several names. `StreamsBuilder.add_state_store` adds such stores.
 
         The processor may forward records with new keys, so a grouping or join of the result repartitions the records.
         """

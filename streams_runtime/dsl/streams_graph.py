@@ -24,7 +24,7 @@ from streams_runtime.dsl.graph_nodes import GraphNode, StreamSourceNode, TableNo
 from streams_runtime.dsl.naming import Naming
 from streams_runtime.dsl.repartitioning import RepartitionMerging, RepartitionNode, nodes_above
 from streams_runtime.dsl.table_operators import TableOperator
-from streams_runtime.processors.topology import Topology
+from streams_runtime.processors.topology import Topology, store_names
 from streams_runtime.serdes import Serde
 
 
@@ -191,7 +191,7 @@ class Stage(Generic[K, V]):
         """Adds a node that makes a table. `stores`: the names of the user's stores that the node reads and changes.
         Returns the stage of the table.
         """
-        node = TableNode(name, operator, connected_stores=tuple(stores))
+        node = TableNode(name, operator, connected_stores=store_names(stores))
         self.graph.add(node, [self.node])
         return TableStage(self.graph, node, self.sources, key_serde, value_serde, operator=operator)
 

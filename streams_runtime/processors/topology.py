@@ -97,7 +97,7 @@ class Topology:
         `stores`: the names of the stores that the processor uses. The caller has to add these stores before this call.
         """
         check_supplier(name, supplier)
-        self.builder.add_processor(name, parents, stores=_names(stores), supplier=supplier)
+        self.builder.add_processor(name, parents, stores=store_names(stores), supplier=supplier)
         return self
 
     def add_state_store(self, builder: StoreBuilder, processors: str | Iterable[str] = ()) -> Topology:
@@ -289,6 +289,18 @@ def checked_topics(owner: str, topics: object) -> tuple[str, ...]:
     return names
 
 
+def store_names(stores: str | Iterable[str]) -> tuple[str, ...]:
+    """Returns the names of the stores of a processor as a tuple. Raises TopologyError for another object in place of a
+    name, such as the builder of a store.
+    """
+    names = (stores,) if isinstance(stores, str) else tuple(stores)
+    for name in names:
+        if not isinstance(name, str):
+            kind = type(name).__name__
+            raise _invalid(f"`stores` takes names, not a {kind}: add the store with `add_state_store`, and name it.")
+    return names
+
+
 def _check_serdes(owner: str, method: str, **serdes: object) -> None:
     for name, serde in serdes.items():
         if (fault := serde_fault(serde, method)) is not None:
@@ -326,10 +338,6 @@ def _check_store_builder(builder: object) -> None:
     name: Any = builder.name
     if not is_legal_name(name):
         raise _invalid(f"{shown_name(str(name))} cannot be the name of a store: use {NAME_RULE}.")
-
-
-def _names(names: str | Iterable[str]) -> tuple[str, ...]:
-    return (names,) if isinstance(names, str) else tuple(names)
 
 
 def _offset_reset(source: str, value: OffsetReset | str | None) -> OffsetReset | None:

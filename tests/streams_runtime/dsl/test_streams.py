@@ -7,7 +7,18 @@ import pytest
 
 from assignor import InputError
 from assignor.errors import TopologyError
-from streams_runtime import LONG, STRING, KStream, KTable, Record, StreamsBuilder, Topology, TopologyTestDriver
+from streams_runtime import (
+    LONG,
+    STRING,
+    FixedKeyProcessor,
+    KStream,
+    KTable,
+    Record,
+    StreamsBuilder,
+    Topology,
+    TopologyTestDriver,
+    ValueTransformer,
+)
 from streams_runtime.dsl.stream_processors import StreamOperator, leaving_out_null_keys
 from streams_runtime.dsl.windows import TimeWindows
 from streams_runtime.processors.context import CurrentNode, NodeContext
@@ -52,6 +63,26 @@ def test_should_connect_a_processor_to_the_stores_that_were_named_when_it_was_ad
     source(builder).process(PassOn, stores=names, name="own")
     names.clear()
     assert "Processor: own (stores: [store])" in builder.build().describe()
+
+
+def test_should_take_one_name_for_the_stores_of_a_processor() -> None:
+    builder = StreamsBuilder()
+    builder.add_state_store(key_value_store("store", STRING, LONG))
+    source(builder).process(PassOn, stores="store", name="own")
+    assert "Processor: own (stores: [store])" in builder.build().describe()
+
+
+def test_should_refuse_the_builder_of_a_store_in_place_of_its_name() -> None:
+    store: Any = key_value_store("store", STRING, LONG)
+    calls: list[Callable[[], object]] = [
+        lambda: _stream().process(PassOn, stores=[store]),
+        lambda: _stream().process_values(FixedKeyProcessor, stores=[store]),
+        lambda: _table().transform_values(ValueTransformer, stores=[store]),
+        lambda: Topology().add_source("s", "in").add_processor("p", PassOn, "s", stores=[store]),
+    ]
+    for call in calls:
+        with pytest.raises(TopologyError, match="`stores` takes names, not a KeyValueStoreBuilder: add the store"):
+            call()
 
 
 def test_should_write_to_the_partition_that_the_partitioner_names() -> None:
