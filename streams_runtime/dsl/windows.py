@@ -15,7 +15,7 @@ import struct
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from enum import Enum
-from typing import Any, ClassVar, Generic, Protocol
+from typing import Any, ClassVar, Generic, Protocol, SupportsIndex
 
 from assignor.errors import IllegalArgumentError
 from assignor.types import JAVA_LONG_MAX
@@ -75,6 +75,12 @@ class SteppingWindows(Windows, Protocol):
         """
 
 
+def _check_milliseconds(**times: object) -> None:
+    for name, time in times.items():
+        if not isinstance(time, SupportsIndex):
+            raise IllegalArgumentError(f"{name} must be a whole number of milliseconds, such as 300_000, not {time!r}")
+
+
 @dataclass(frozen=True, slots=True, init=False)
 class TimeWindows:
     """Windows of equal size. The starts of the windows are the multiples of `advance_ms`, in milliseconds since 1970.
@@ -93,6 +99,7 @@ class TimeWindows:
         >= 0.
         """
         advance_ms = size_ms if advance_ms is None else advance_ms
+        _check_milliseconds(size_ms=size_ms, advance_ms=advance_ms, grace_ms=grace_ms)
         if size_ms <= 0:
             raise IllegalArgumentError("Window size (sizeMs) must be larger than zero.")
         if not 0 < advance_ms <= size_ms:
@@ -174,6 +181,7 @@ class SlidingWindows:
     grace_ms: int = 0
 
     def __post_init__(self) -> None:
+        _check_milliseconds(time_difference_ms=self.time_difference_ms, grace_ms=self.grace_ms)
         if self.time_difference_ms < 0:
             raise IllegalArgumentError("Window time difference must not be negative.")
         if self.grace_ms < 0:
@@ -209,6 +217,7 @@ class SessionWindows:
     grace_ms: int = 0
 
     def __post_init__(self) -> None:
+        _check_milliseconds(gap_ms=self.gap_ms, grace_ms=self.grace_ms)
         if self.gap_ms <= 0:
             raise IllegalArgumentError("Gap time cannot be zero or negative.")
         if self.grace_ms < 0:
@@ -254,6 +263,7 @@ class JoinWindows:
                 "JoinWindows needs a grace period: give grace_ms, the time for which a window accepts late records "
                 "after its end; 0 for none"
             )
+        _check_milliseconds(before_ms=before_ms, after_ms=after_ms, grace_ms=grace_ms)
         if before_ms + after_ms < 0:
             raise IllegalArgumentError("Window interval (ie, beforeMs+afterMs) must not be negative.")
         if grace_ms < 0:

@@ -1,6 +1,9 @@
 """Aggregates in windows of time."""
 
 import logging
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -10,7 +13,7 @@ from assignor.errors import IllegalArgumentError
 from assignor.topology.definition import SinkNode
 from assignor.topology.group_topology import ChangelogType
 from streams_runtime.dsl import Materialized, StreamsBuilder, TimeWindowedKStream, TimeWindowedSerde, TimeWindows
-from streams_runtime.dsl.windows import WindowedStreamPartitioner
+from streams_runtime.dsl.windows import JoinWindows, SessionWindows, SlidingWindows, WindowedStreamPartitioner
 from streams_runtime.processors.topology import SinkSettings
 from streams_runtime.serdes import LONG, STRING
 from streams_runtime.state_stores.state_store import Windowed
@@ -32,6 +35,21 @@ def test_should_start_at_multiples_of_the_advance_and_hold_the_timestamp(size: i
     advance = min(size, advance)
     starts = list(TimeWindows(size, advance).starts_for(time))
     assert starts == [start for start in range(0, time + 1, advance) if start <= time < start + size]
+
+
+@pytest.mark.parametrize("wrong", [timedelta(minutes=5), 5.5, "5m"])
+def test_should_refuse_a_time_that_is_no_whole_number_of_milliseconds(wrong: Any) -> None:
+    calls: dict[str, Callable[[], object]] = {
+        "size_ms": lambda: TimeWindows(wrong),
+        "advance_ms": lambda: TimeWindows(10, advance_ms=wrong),
+        "time_difference_ms": lambda: SlidingWindows(wrong),
+        "gap_ms": lambda: SessionWindows(wrong),
+        "before_ms": lambda: JoinWindows(wrong, grace_ms=0),
+        "grace_ms": lambda: JoinWindows(5, grace_ms=wrong),
+    }
+    for name, call in calls.items():
+        with pytest.raises(IllegalArgumentError, match=f"^{name} must be a whole number of milliseconds"):
+            call()
 
 
 @given(st.integers(1, 50), st.integers(1, 50), st.integers(0, 500))
