@@ -98,8 +98,8 @@ class KStream(Generic[K, V]):
         return KStream(stream_operations.with_new_keys(self._stage, "KSTREAM-KEY-SELECT-", supplier, name))
 
     def map_values(self, mapper: Callable[[V], V2], *, name: str | None = None) -> KStream[K, V2]:
-        """Gives each record a new value."""
-        supplier = _operator("KStream.map_values", processors.mapping_values, mapper=mapper)
+        """Gives each record a new value. The mapper of `map_values_with_key` gets the key, too."""
+        supplier = _operator("KStream.map_values", processors.mapping_values, "value", mapper=mapper)
         return KStream(stream_operations.with_new_values(self._stage, "KSTREAM-MAPVALUES-", supplier, name))
 
     def map_values_with_key(self, mapper: Callable[[K, V], V2], *, name: str | None = None) -> KStream[K, V2]:
@@ -109,7 +109,7 @@ class KStream(Generic[K, V]):
 
     def flat_map_values(self, mapper: Callable[[V], Iterable[V2]], *, name: str | None = None) -> KStream[K, V2]:
         """Replaces each record by any number of records with the same key and new values."""
-        supplier = _operator("KStream.flat_map_values", processors.flat_mapping_values, mapper=mapper)
+        supplier = _operator("KStream.flat_map_values", processors.flat_mapping_values, "value", mapper=mapper)
         return KStream(stream_operations.with_new_values(self._stage, "KSTREAM-FLATMAPVALUES-", supplier, name))
 
     def flat_map_values_with_key(
@@ -332,7 +332,7 @@ class KStream(Generic[K, V]):
         joiner: Callable[..., V2],
         given: GivenJoin,
     ) -> KStream[K, V2]:
-        check_functions(operation, joiner=joiner)
+        _check_joiner(operation, joiner, given.with_key)
         with_three = joins.joiner_with_key(joiner, given.with_key)
         if isinstance(other, KStream):
             given.check(operation, "stream")
@@ -343,7 +343,7 @@ class KStream(Generic[K, V]):
             return KStream(join.added(left, right))
         if isinstance(other, GlobalKTable):
             given.check(operation, "global table")
-            check_functions(operation, key_selector=given.key_selector)
+            check_functions(operation, "key, value", key_selector=given.key_selector)
             selector: Any = given.key_selector
             return KStream(other.join(self._stage, selector, with_three, left=given.keeps_left, name=given.name))
         _check_table(other)
@@ -380,7 +380,7 @@ class BranchedKStream(Generic[K, V]):
         branch's stream in the result of `default_branch` and `no_default_branch`. If it returns None, the result does
         not contain the branch.
         """
-        check_functions("BranchedKStream.branch", predicate=predicate)
+        check_functions("BranchedKStream.branch", "key, value", predicate=predicate)
         self._add(predicate, name, function)
         return self
 
@@ -445,7 +445,8 @@ class _GroupedRecords(Generic[K, V, KT]):
         `aggregator`: a function with the arguments (key, value, old aggregate), which returns the new aggregate. If the
         aggregator returns None, the key is removed from the table.
         """
-        check_functions(f"{type(self).__name__}.aggregate", initializer=initializer, aggregator=aggregator)
+        check_functions(f"{type(self).__name__}.aggregate", "", initializer=initializer)
+        check_functions(f"{type(self).__name__}.aggregate", "key, value, old aggregate", aggregator=aggregator)
         aggregation = StreamAggregation.by(initializer, aggregator, value_serde)
         return self._table(aggregation, checked_settings(store), name)
 
@@ -457,7 +458,7 @@ class _GroupedRecords(Generic[K, V, KT]):
 
         `reducer`: a function with the arguments (old result, next value), which returns the new result.
         """
-        check_functions(f"{type(self).__name__}.reduce", reducer=reducer)
+        check_functions(f"{type(self).__name__}.reduce", "old result, value", reducer=reducer)
         aggregation = StreamAggregation.by_reducer(reducer, self._grouping.stream.value_serde)
         return self._table(aggregation, checked_settings(store), name)
 
@@ -536,8 +537,9 @@ class SessionWindowedKStream(_GroupedRecords[K, V, Windowed[K]]):
         `merger`: a function with the arguments (key, aggregate, aggregate), which returns the aggregate of the merged
         sessions. If a function returns None, the session is removed from the table.
         """
-        functions = {"initializer": initializer, "aggregator": aggregator, "merger": merger}
-        check_functions("SessionWindowedKStream.aggregate", **functions)
+        check_functions("SessionWindowedKStream.aggregate", "", initializer=initializer)
+        check_functions("SessionWindowedKStream.aggregate", "key, value, old aggregate", aggregator=aggregator)
+        check_functions("SessionWindowedKStream.aggregate", "key, aggregate, aggregate", merger=merger)
         aggregation = StreamAggregation.by(initializer, aggregator, value_serde, merger)
         return self._table(aggregation, checked_settings(store), name)
 
@@ -562,7 +564,7 @@ class _CogroupedRecords(Generic[K, A, KT]):
 
         `name`: the beginning of the names of the nodes. `key_serde`: the serde of the keys in the store.
         """
-        check_functions(f"{type(self).__name__}.aggregate", initializer=initializer)
+        check_functions(f"{type(self).__name__}.aggregate", "", initializer=initializer)
         aggregation = CogroupAggregation(initializer, key_serde, value_serde)
         return KTable(self._cogrouping.aggregated(self._windows, aggregation, checked_settings(store), name))
 
@@ -573,7 +575,7 @@ class CogroupedKStream(_CogroupedRecords[K, A, K]):
     def cogroup(self, other: KGroupedStream[K, VT], aggregator: Callable[[K, VT, A], A]) -> CogroupedKStream[K, A]:
         """Adds a grouped stream with its aggregator, and returns this object."""
         _check_kind("CogroupedKStream.cogroup", other, KGroupedStream)
-        check_functions("CogroupedKStream.cogroup", aggregator=aggregator)
+        check_functions("CogroupedKStream.cogroup", "key, value, old aggregate", aggregator=aggregator)
         self._cogrouping.add(other._grouping, aggregator)
         return self
 
@@ -613,7 +615,8 @@ class SessionWindowedCogroupedKStream(_CogroupedRecords[K, A, Windowed[K]]):
         """Aggregates the records of each key and session, with the aggregator of their stream. `merger`: as in
         `SessionWindowedKStream.aggregate`. The other arguments are those of `CogroupedKStream.aggregate`.
         """
-        check_functions("SessionWindowedCogroupedKStream.aggregate", initializer=initializer, merger=merger)
+        check_functions("SessionWindowedCogroupedKStream.aggregate", "", initializer=initializer)
+        check_functions("SessionWindowedCogroupedKStream.aggregate", "key, aggregate, aggregate", merger=merger)
         aggregation = CogroupAggregation(initializer, key_serde, value_serde, merger)
         return KTable(self._cogrouping.aggregated(self._windows, aggregation, checked_settings(store), name))
 
@@ -644,7 +647,7 @@ class KTable(Generic[K, V]):
         """Returns the table of the entries for which the predicate is true. If the predicate becomes false for an
         entry, the entry is removed from the resulting table.
         """
-        check_functions("KTable.filter", predicate=predicate)
+        check_functions("KTable.filter", "key, value", predicate=predicate)
         return KTable(table_operations.filtered(self._stage, predicate, True, ResultingTable(**result)))
 
     def filter_not(
@@ -653,7 +656,7 @@ class KTable(Generic[K, V]):
         **result: Unpack[TableOptions[K, V]],
     ) -> KTable[K, V]:
         """Returns the table of the entries for which the predicate is false."""
-        check_functions("KTable.filter_not", predicate=predicate)
+        check_functions("KTable.filter_not", "key, value", predicate=predicate)
         return KTable(table_operations.filtered(self._stage, predicate, False, ResultingTable(**result)))
 
     def map_values(
@@ -664,7 +667,7 @@ class KTable(Generic[K, V]):
         """Gives each entry a new value. If a key is removed from this table, it is removed from the result. The mapper
         is not called for a removed key.
         """
-        check_functions("KTable.map_values", mapper=mapper)
+        check_functions("KTable.map_values", "value", mapper=mapper)
         return KTable(
             table_operations.with_new_values(self._stage, partial(_without_key, mapper), ResultingTable(**result))
         )
@@ -677,7 +680,7 @@ class KTable(Generic[K, V]):
         """Gives each entry a new value. The mapper must not change the key. The mapper is not called for a removed
         key.
         """
-        check_functions("KTable.map_values_with_key", mapper=mapper)
+        check_functions("KTable.map_values_with_key", "key, value", mapper=mapper)
         return KTable(table_operations.with_new_values(self._stage, mapper, ResultingTable(**result)))
 
     def transform_values(
@@ -727,7 +730,7 @@ class KTable(Generic[K, V]):
 
         `name`: the name of the node and of the repartition topic.
         """
-        check_functions("KTable.group_by", selector=selector)
+        check_functions("KTable.group_by", "key, value", selector=selector)
         stage: Stage[K2, V2] = table_operations.under_new_keys(self._stage, selector, name)
         return KGroupedTable(TableGrouping(stage.with_serdes(key_serde, value_serde), name))
 
@@ -845,7 +848,9 @@ class KGroupedTable(Generic[K, V]):
         name: str | None = None,
     ) -> KTable[K, A]:
         """Aggregates the entries of each group."""
-        check_functions("KGroupedTable.aggregate", initializer=initializer, adder=adder, subtractor=subtractor)
+        check_functions("KGroupedTable.aggregate", "", initializer=initializer)
+        functions = {"adder": adder, "subtractor": subtractor}
+        check_functions("KGroupedTable.aggregate", "key, value, old aggregate", **functions)
         aggregation = TableAggregation.by(initializer, adder, subtractor, value_serde)
         return KTable(self._grouping.aggregated(aggregation, store, name))
 
@@ -861,17 +866,23 @@ class KGroupedTable(Generic[K, V]):
         the value of an entry to a result. The function `subtractor` subtracts the value from a result. Both functions
         have the arguments (group's old result, value) and return the new result.
         """
-        check_functions("KGroupedTable.reduce", adder=adder, subtractor=subtractor)
+        check_functions("KGroupedTable.reduce", "old result, value", adder=adder, subtractor=subtractor)
         aggregation = TableAggregation.by_reducers(adder, subtractor, self._grouping.changes.value_serde)
         return KTable(self._grouping.aggregated(aggregation, store, name))
 
 
-def _operator(operation: str, receiver: Callable[..., Receiver], **functions: Callable[..., object]) -> StreamOperator:
-    """Raises TopologyError if a given function cannot be called. `receiver`: the function that makes the operator's
-    receiver.
+def _operator(
+    operation: str, receiver: Callable[..., Receiver], arguments: str = "key, value", /, **functions: Callable[..., Any]
+) -> StreamOperator:
+    """Raises TopologyError if a given function cannot be called with the arguments. `receiver`: the function that makes
+    the operator's receiver.
     """
-    check_functions(operation, **functions)
+    check_functions(operation, arguments, **functions)
     return StreamOperator(receiver, *functions.values())
+
+
+def _check_joiner(operation: str, joiner: object, with_key: bool) -> None:
+    check_functions(operation, "key, value, other value" if with_key else "value, other value", joiner=joiner)
 
 
 def _without_key(mapper: Callable[[V], V2], key: object, value: V) -> V2:
@@ -892,7 +903,8 @@ def _table_joiner(
     **functions: Callable[..., object],
 ) -> joins.Joiner:
     _check_kind(operation, other, KTable)
-    check_functions(operation, **functions, joiner=joiner)
+    check_functions(operation, "key, value", **functions)
+    _check_joiner(operation, joiner, with_key)
     return joins.joiner_with_key(joiner, with_key)
 
 

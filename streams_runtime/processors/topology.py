@@ -9,7 +9,8 @@ Source: `Topology`, `InternalTopologyBuilder`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import inspect
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -267,15 +268,32 @@ class Topology:
         return draw_topology(self.builder.definition(), Path(path))
 
 
-def check_functions(owner: str, **functions: object) -> None:
-    """Raises TopologyError if one of the functions is not callable. `owner`: the name of the operation or node, for the
-    error message.
+def check_functions(owner: str, arguments: str | None = None, /, **functions: object) -> None:
+    """Raises TopologyError if one of the functions cannot be called. `owner`: the name of the operation or node, for
+    the error message. `arguments`: the names of the arguments with which each function is called, such as "key, value";
+    None to accept functions of any arguments.
 
     Without this check, the error would be raised when the first record is processed.
     """
     for name, function in functions.items():
         if not callable(function):
             raise _invalid(f"The {name} of {owner} must be a function, not {function!r}.")
+        if arguments is not None and (signature := _unfit_signature(function, arguments)) is not None:
+            raise _invalid(f"The {name} of {owner} must be a function of ({arguments}), not of {signature}.")
+
+
+def _unfit_signature(function: Callable[..., object], arguments: str) -> inspect.Signature | None:
+    """Returns the signature of a function that cannot be called with these arguments; None if it can be called, and for
+    a function without a signature, such as some functions of C libraries.
+    """
+    signature = None
+    try:
+        # the wrapped function of a decorator may have other arguments than the function that is called
+        signature = inspect.signature(function, follow_wrapped=False)
+        signature.bind(*filter(None, arguments.split(", ")))
+    except (ValueError, TypeError):
+        return signature
+    return None
 
 
 def checked_topics(owner: str, topics: object) -> tuple[str, ...]:

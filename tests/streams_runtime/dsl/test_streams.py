@@ -1,6 +1,8 @@
 """Operations on streams: which records come out, in which order, with which timestamps."""
 
+import operator
 from collections.abc import Callable
+from functools import partial, wraps
 from typing import Any
 
 import pytest
@@ -257,6 +259,84 @@ def test_should_refuse_what_is_no_function(operation: str, call: Callable[[Any],
     with pytest.raises(TopologyError) as refused:
         call(nothing)
     assert str(refused.value) == f"Invalid topology: The {operation} must be a function, not {nothing!r}."
+
+
+def _of_one(given: Any) -> Any:
+    return given
+
+
+def _of_two(one: Any, other: Any) -> Any:
+    return one, other
+
+
+@pytest.mark.parametrize(
+    ("call", "wrong", "operation", "arguments"),
+    [
+        (lambda no: _stream().map_values(no), _of_two, "mapper of KStream.map_values", "value"),
+        (lambda no: _stream().flat_map_values(no), _of_two, "mapper of KStream.flat_map_values", "value"),
+        (lambda no: _stream().map(no), _of_one, "mapper of KStream.map", "key, value"),
+        (lambda no: _stream().group_by(no), _of_one, "selector of KStream.group_by", "key, value"),
+        (lambda no: _stream().split().branch(no), _of_one, "predicate of BranchedKStream.branch", "key, value"),
+        (lambda no: _stream().join(_table(), no), _of_one, "joiner of KStream.join", "value, other value"),
+        (
+            lambda no: _stream().join(_table(), no, with_key=True),
+            _of_two,
+            "joiner of KStream.join",
+            "key, value, other value",
+        ),
+        (lambda no: _table().join(_table(), no), _of_one, "joiner of KTable.join", "value, other value"),
+        (lambda no: _table().filter(no), _of_one, "predicate of KTable.filter", "key, value"),
+        (lambda no: _table().map_values(no), _of_two, "mapper of KTable.map_values", "value"),
+        (lambda no: _table().group_by(no), _of_one, "selector of KTable.group_by", "key, value"),
+        (lambda no: _grouped().reduce(no), _of_one, "reducer of KGroupedStream.reduce", "old result, value"),
+        (
+            lambda no: _grouped().aggregate(int, no, value_serde=LONG),
+            _of_two,
+            "aggregator of KGroupedStream.aggregate",
+            "key, value, old aggregate",
+        ),
+        (
+            lambda no: _grouped().aggregate(no, max, value_serde=LONG),
+            _of_one,
+            "initializer of KGroupedStream.aggregate",
+            "",
+        ),
+        (
+            lambda no: _groups().aggregate(int, max, no, value_serde=LONG),
+            _of_two,
+            "subtractor of KGroupedTable.aggregate",
+            "key, value, old aggregate",
+        ),
+        (lambda no: _groups().reduce(max, no), _of_one, "subtractor of KGroupedTable.reduce", "old result, value"),
+    ],
+)
+def test_should_refuse_a_function_that_cannot_be_called_with_the_arguments(
+    call: Callable[[Any], object], wrong: Callable[..., Any], operation: str, arguments: str
+) -> None:
+    """Kafka overloads `mapValues` and the joins, so an argument too many is an easy mistake."""
+    with pytest.raises(TopologyError) as refused:
+        call(wrong)
+    assert f"The {operation} must be a function of ({arguments}), not of (" in str(refused.value)
+
+
+def test_should_take_every_function_that_can_be_called_with_the_arguments() -> None:
+    def of_any(*given: Any, **named: Any) -> Any:
+        return given
+
+    @wraps(_of_two)
+    def of_one_by_a_wrapper(given: Any) -> Any:
+        return _of_two(given, given)
+
+    mapper: Any
+    for mapper in (str.upper, str.split, str, len, partial(_of_two, 1), of_any, of_one_by_a_wrapper, Upper()):
+        _stream().map_values(mapper)
+    for reducer in (int.__add__, max, of_any, _of_two, operator.add):
+        _grouped().reduce(reducer)
+
+
+class Upper:
+    def __call__(self, text: str) -> str:
+        return text.upper()
 
 
 @pytest.mark.parametrize(
