@@ -124,12 +124,13 @@ class StreamSinkNode(GraphNode):
     partitioner: StreamPartitioner | None
 
     def write(self, topology: Topology) -> None:
+        described = self.name if callable(self.topic) else f"{self.name}, which writes to {self.topic},"
         topology.add_sink(
             self.name,
             self.topic,
             self.parent_names(),
-            key_serde=self.key_serde or DefaultSerde("key", self.name),
-            value_serde=self.value_serde or DefaultSerde("value", self.name),
+            key_serde=self.key_serde or DefaultSerde("key", described),
+            value_serde=self.value_serde or DefaultSerde("value", described),
             partitioner=self.partitioner,
         )
 

@@ -87,8 +87,8 @@ class StoreFactory:
         """Returns the keyword arguments that the builders of all kinds of stores have."""
         return {
             "name": self.name,
-            "key_serde": self.key_serde or DefaultSerde("key", self.name),
-            "value_serde": self.value_serde or DefaultSerde("value", self.name),
+            "key_serde": self.key_serde or DefaultSerde("key", f"store {self.name}"),
+            "value_serde": self.value_serde or DefaultSerde("value", f"store {self.name}"),
             "persistent": self.settings.persistent,
             "changelog": self.settings.changelog,
             "caching": self.settings.caching,

@@ -83,8 +83,8 @@ class RepartitionNode(GraphNode):
 
     def write(self, topology: Topology) -> None:
         names = self.names
-        key_serde = self.key_serde or DefaultSerde("key", names.topic)
-        value_serde = self.value_serde or DefaultSerde("value", names.topic)
+        key_serde = self.key_serde or DefaultSerde("key", f"topic {names.topic}")
+        value_serde = self.value_serde or DefaultSerde("value", f"topic {names.topic}")
         topology.add_repartition_topic(names.topic, self.partitions)
         operator = StreamOperator(passing_on if self.keeps_null_keys else leaving_out_null_keys)
         topology.add_processor(names.filter, operator, self.parent_names())
@@ -111,8 +111,8 @@ class GroupedTableRepartitionNode(GraphNode):
     value_serde: Serde[Any] | None
 
     def write(self, topology: Topology) -> None:
-        key_serde = self.key_serde or DefaultSerde("key", self.topic)
-        changes = ChangedSerde(self.value_serde or DefaultSerde("value", self.topic))
+        key_serde = self.key_serde or DefaultSerde("key", f"topic {self.topic}")
+        changes = ChangedSerde(self.value_serde or DefaultSerde("value", f"topic {self.topic}"))
         topology.add_repartition_topic(self.topic)
         topology.add_sink(self.sink, self.topic, self.parent_names(), key_serde=key_serde, value_serde=changes)
         topology.add_source(self.name, self.topic, key_serde=key_serde, value_serde=changes)
@@ -133,7 +133,7 @@ class GroupedTableSelectNode(GraphNode):
         # key serde. If no aggregation is below this node, the table has no repartition topic, and the keys have the
         # serde BYTES.
         topic = "" if below is None else below.topic
-        keys = BYTES if below is None else below.key_serde or DefaultSerde("key", below.topic)
+        keys = BYTES if below is None else below.key_serde or DefaultSerde("key", f"topic {below.topic}")
         topology.add_processor(
             self.name, KTableRepartitionMap(self.selector, topic, keys, self.versioned), self.parent_names()
         )

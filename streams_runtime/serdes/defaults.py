@@ -77,7 +77,7 @@ class DefaultSerde:
     def missing(self) -> TopologyError:
         return TopologyError(
             f"Invalid topology: {self.node} needs a {self.what} serde, and no call before it gives one; "
-            f"give it as {self.what}_serde=... there or in a call before, such as repartition, "
+            f"give {self.what}_serde to its call or to a call before, such as the group_by_key of a count, "
             f"or set default.{self.what}.serde"
         )
 

@@ -113,9 +113,13 @@ def test_should_prefer_the_serde_that_is_given() -> None:
         (lambda builder: builder.stream("in", STRING).to("out"), "which reads in, needs a value serde"),
         (
             lambda builder: builder.stream("in", STRING, STRING).map(_swapped).group_by_key().count(store="n"),
-            "n needs a key serde",
+            "store n needs a key serde",
         ),
-        (lambda builder: builder.table("in", STRING, store="kept"), "kept needs a value serde"),
+        (lambda builder: builder.table("in", STRING, store="kept"), "store kept needs a value serde"),
+        (
+            lambda builder: builder.stream("in", STRING, STRING).map_values(len).to("out"),
+            "-SINK-0000000002, which writes to out, needs a value serde",
+        ),
     ],
 )
 def test_should_name_the_node_whose_serde_is_missing(topology: Any, message: str) -> None:
@@ -127,8 +131,8 @@ def test_should_name_the_node_whose_serde_is_missing(topology: Any, message: str
 
     assert message in str(refused.value)
     what = "key" if "key serde" in message else "value"
-    hint = f"give it as {what}_serde=... there or in a call before, such as repartition, or set default.{what}.serde"
-    assert str(refused.value).endswith(hint)
+    hint = f"give {what}_serde to its call or to a call before, such as the group_by_key of a count, or set default."
+    assert str(refused.value).endswith(f"{hint}{what}.serde")
 
 
 @pytest.mark.parametrize(
