@@ -99,7 +99,7 @@ def serde_fault(given: object, *methods: str) -> str | None:
     serde. `methods`: the methods that a serde must have.
     """
     name = getattr(given, "__qualname__", "")
-    if isinstance(given, type):
+    if isinstance(given, type) and all(hasattr(given, method) for method in methods):
         return f"must be an object, not the class {name}: make one, as in {name}()"
     if all(callable(getattr(given, method, None)) for method in methods):
         return None

@@ -376,6 +376,7 @@ def test_should_refuse_what_is_no_name_of_a_topic(wrong: Any) -> None:
         (StringSerde, r"must be an object, not the class StringSerde: make one, as in StringSerde\(\)"),
         (5, r"must have (serialize|deserialize|serialize and deserialize), and 5 has not"),
         ("string", "and 'string' has not"),
+        (str, r"must have (serialize|deserialize|serialize and deserialize), and <class 'str'> has not"),
     ],
 )
 def test_should_refuse_what_is_no_serde(wrong: Any, fault: str) -> None:
