@@ -440,7 +440,9 @@ class TimestampedKeyValueStore(KeyValueStore[K, ValueAndTimestamp[V]], Protocol[
 
 
 class Windowed(NamedTuple, Generic[K]):
-    """A key in a window. The window includes the time `start_ms` and excludes the time `end_ms`."""
+    """A key in a window. A time window includes the time `start_ms` and excludes the time `end_ms`. A session and a
+    sliding window include both.
+    """
 
     key: K
     start_ms: int
