@@ -18,7 +18,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-from collections.abc import Awaitable, Mapping
+from collections.abc import Awaitable, Iterable, Mapping
 
 from assignor.clients.client_state import COMMITTED_OFFSETS_FAILURE, END_OFFSETS_FAILURE
 from assignor.errors import InputError
@@ -75,7 +75,13 @@ class KafkaClusterProvider:
 
     def topics(self, definition: RebalanceSnapshot) -> Mapping[str, int]:
         """Maps each existing topic of the topology to its number of partitions. Raises KafkaClientError."""
-        names = definition.topology.source_topics | definition.topology.internal_topics
+        return self._counts(definition.topology.source_topics | definition.topology.internal_topics)
+
+    def all_topics(self) -> Mapping[str, int]:
+        """Maps each topic that the coordinator may see to its number of partitions. Raises KafkaClientError."""
+        return self._counts(None)
+
+    def _counts(self, names: Iterable[str] | None) -> Mapping[str, int]:
         found = self._loop.run(self._admin.topics(names))
         return {name: topic.partitions for name, topic in found.items()}
 

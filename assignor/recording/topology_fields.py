@@ -1,5 +1,6 @@
 """Reads and writes `input.topology` of rebalance/1. Source: `TopicsInfo`."""
 
+import re
 from typing import Any
 
 from assignor.errors import InputError
@@ -29,7 +30,7 @@ def _as_subtopology(value: object, where: str) -> Subtopology:
         value,
         where,
         ("id", "source_topics", "repartition_source_topics", "sink_topics", "repartition_sink_topics", "stores"),
-        ("java_hash_code",),
+        ("java_hash_code", "source_patterns"),
     )
     fields.read_or_none("java_hash_code", as_int32)
     return Subtopology(
@@ -39,7 +40,17 @@ def _as_subtopology(value: object, where: str) -> Subtopology:
         sink_topics=fields.texts("sink_topics"),
         repartition_sink_topics=fields.texts("repartition_sink_topics"),
         stores=fields.read("stores", each_of(_as_store)),
+        source_patterns=fields.read_or_none("source_patterns", each_of(_as_pattern)) or (),
     )
+
+
+def _as_pattern(value: object, where: str) -> str:
+    pattern = as_text(value, where)
+    try:
+        re.compile(pattern)
+    except (re.error, RecursionError, OverflowError) as error:
+        raise InputError(f"is not a regular expression of Python: {error}", where) from None
+    return pattern
 
 
 def _as_repartition_topic(value: object, where: str) -> RepartitionTopic:
@@ -78,6 +89,8 @@ def as_topic_configs(value: object, where: str) -> dict[str, str]:
 def topology_document(topology: GroupTopology) -> dict[str, object]:
     document: dict[str, Any] = document_of(topology)
     for subtopology in document["subtopologies"]:
+        if not subtopology["source_patterns"]:
+            del subtopology["source_patterns"]
         for store in subtopology["stores"]:
             changelog = store.pop("changelog")
             if changelog is not None:

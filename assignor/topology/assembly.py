@@ -60,6 +60,7 @@ def _subtopology(
             )
         ),
         stores=tuple(_state_store(store, application_id, short_sources) for store in _stores_of(definition, nodes)),
+        source_patterns=tuple(pattern for name in nodes for pattern in definition.source_patterns(name)),
     )
 
 
@@ -127,7 +128,7 @@ def _copartition_groups(definition: TopologyDefinition, application_id: str) -> 
             [
                 definition.full_topic(topic, application_id)
                 for name in hash_set_copy_order(sources, string_hash)
-                for topic in definition.source_topics(name)
+                for topic in (*definition.source_topics(name), *definition.source_patterns(name))
             ],
             string_hash,
         )

@@ -3,12 +3,12 @@
 Every call of the builder is checked immediately. If a call raises an error, it changes nothing. Callers pass the names
 of topics without the application id. The method `build` adds the application id as prefix to the names of internal
 topics.
-Source: `InternalTopologyBuilder`, `Topology`. Differs from Kafka: the builder supports no sources by pattern, and no
-sinks that choose a topic for each record.
+Source: `InternalTopologyBuilder`, `Topology`.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from operator import is_
@@ -28,6 +28,7 @@ from assignor.topology.definition import (
 )
 from assignor.topology.description import describe
 from assignor.topology.group_topology import ChangelogConfig, GroupTopology
+from assignor.topology.source_patterns import matches, pattern_text
 
 _Supplied = TypeVar("_Supplied", bound=Node | StoreDefinition | GlobalStore)
 
@@ -47,9 +48,23 @@ class TopologyBuilder:
         self._repartition_topics: dict[str, int | None] = {}
         self._copartitioned_sources: list[tuple[str, ...]] = []
 
-    def add_source(self, name: str, topics: str | Sequence[str], *, supplier: object = None) -> TopologyBuilder:
-        """Adds a node that reads `topics`. A topic can have only one source."""
+    def add_source(
+        self, name: str, topics: str | Sequence[str] | re.Pattern[str], *, supplier: object = None
+    ) -> TopologyBuilder:
+        """Adds a node that reads `topics`, or all topics that match a pattern. A topic can have only one source.
+
+        Differs from Kafka: two sources cannot have the same pattern. Kafka refuses them only when a topic matches. A
+        pattern also cannot match the topic of a global store. Kafka refuses this only if the pattern was added first.
+        """
         self._check_new_node(name)
+        if isinstance(topics, re.Pattern):
+            pattern = pattern_text(topics)
+            for node in self._nodes.values():
+                taken = node.topics if isinstance(node, SourceNode) else ()
+                if any(matches(pattern, topic) for topic in taken) or getattr(node, "pattern", None) == pattern:
+                    raise _invalid(f"Pattern {pattern} matches a topic that Source {node.name} already reads.")
+            self._nodes[name] = SourceNode(name, (), supplier, pattern)
+            return self
         names = (topics,) if isinstance(topics, str) else tuple(topics)
         if not names:
             raise _invalid(f"Source {name} has no topics.")
@@ -265,8 +280,11 @@ class TopologyBuilder:
         return names
 
     def _check_unread_topic(self, topic: str) -> None:
-        if any(topic in node.topics for node in self._nodes.values() if isinstance(node, SourceNode)):
-            raise _already_read(topic)
+        for node in self._nodes.values():
+            if isinstance(node, SourceNode) and topic in node.topics:
+                raise _already_read(topic)
+            if isinstance(node, SourceNode) and node.pattern is not None and matches(node.pattern, topic):
+                raise _invalid(f"Topic {topic} matches the pattern {node.pattern}, which Source {node.name} reads.")
 
     def _check_store(self, store: str) -> None:
         if store in self._global_stores:

@@ -13,11 +13,14 @@ from assignor.topology.group_topology import ChangelogConfig
 
 @dataclass(frozen=True, slots=True)
 class SourceNode:
-    """A node that reads topics. `supplier`: an opaque object that the runtime needs to read the topics."""
+    """A node that reads topics. `supplier`: an opaque object that the runtime needs to read the topics. `pattern`: the
+    pattern whose matches the node reads (see `source_patterns`); None for a node that names its topics.
+    """
 
     name: str
     topics: tuple[str, ...]
     supplier: object = None
+    pattern: str | None = None
 
     @property
     def parents(self) -> tuple[str, ...]:
@@ -98,6 +101,11 @@ class TopologyDefinition:
         """
         source = self.nodes.get(node)
         return source.topics if isinstance(source, SourceNode) else ()
+
+    def source_patterns(self, node: str) -> tuple[str, ...]:
+        """Returns the pattern whose matches the node reads, as a tuple. The result is empty for any other node."""
+        source = self.nodes.get(node)
+        return (source.pattern,) if isinstance(source, SourceNode) and source.pattern is not None else ()
 
     def full_topic(self, topic: str, application_id: str) -> str:
         """Returns the topic's name on the brokers: the application id is the prefix of repartition topics."""

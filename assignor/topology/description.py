@@ -96,8 +96,9 @@ def _describe_subtopology(definition: TopologyDefinition, group_id: int, names: 
 
 def _describe_node(each: _Described) -> str:
     match each.node:
-        case SourceNode(name, topics):
-            return f"Source: {name} (topics: {_set(topics)})\n      --> {_names(each.successors)}"
+        case SourceNode(name, topics, pattern=pattern):
+            read = _set(topics) if pattern is None else pattern
+            return f"Source: {name} (topics: {read})\n      --> {_names(each.successors)}"
         case ProcessorNode(name, _, stores):
             return (
                 f"Processor: {name} (stores: {_set(hash_set_order(stores, string_hash))})\n"

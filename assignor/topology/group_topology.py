@@ -66,7 +66,8 @@ class RepartitionTopic:
 @dataclass(frozen=True, slots=True)
 class Subtopology:
     """A subtopology. `source_topics` include the repartition topics. All topics of a subtopology have their full names,
-    in Kafka's order.
+    in Kafka's order. `source_patterns`: the patterns whose matches the subtopology also reads; empty after the patterns
+    were expanded (see `source_patterns.expanded`).
     """
 
     id: int
@@ -75,11 +76,19 @@ class Subtopology:
     sink_topics: tuple[str, ...] = ()
     repartition_sink_topics: tuple[str, ...] = ()
     stores: tuple[SubtopologyStore, ...] = ()
+    source_patterns: tuple[str, ...] = ()
+
+    @property
+    def reads(self) -> tuple[str, ...]:
+        """The source topics and the patterns."""
+        return (*self.source_topics, *self.source_patterns)
 
 
 @dataclass(frozen=True, slots=True)
 class GroupTopology:
-    """The topology of a group. `copartition_groups`: groups of topics that must have the same number of partitions."""
+    """The topology of a group. `copartition_groups`: groups of topics that must have the same number of partitions. The
+    text of a pattern stands for all topics that match the pattern.
+    """
 
     subtopologies: tuple[Subtopology, ...]
     copartition_groups: tuple[tuple[str, ...], ...] = ()
@@ -88,6 +97,10 @@ class GroupTopology:
     def source_topics(self) -> set[str]:
         """All topics that the topology reads, including repartition topics."""
         return {topic for each in self.subtopologies for topic in each.source_topics}
+
+    @property
+    def source_patterns(self) -> tuple[str, ...]:
+        return tuple(pattern for each in self.subtopologies for pattern in each.source_patterns)
 
     @property
     def changelog_topics(self) -> set[str]:

@@ -322,7 +322,7 @@ def _of_subtopologies(before: GroupTopology, after: GroupTopology) -> Iterator[s
 
 def _of_subtopology(old: Subtopology, new: Subtopology) -> Iterator[str]:
     name = f"subtopology {old.id}"
-    yield from _of_names(name, ("reads", "read"), old.source_topics, new.source_topics)
+    yield from _of_names(name, ("reads", "read"), old.reads, new.reads)
     yield from _of_names(name, ("keeps", "keep"), _stores(old), _stores(new))
     yield from _of_names(name, ("writes to", "write to"), _sinks(old), _sinks(new))
     stores = {store.name: store for store in new.stores}
@@ -350,7 +350,7 @@ def _of_names(whose: str, verb: tuple[str, str], old: Iterable[str], new: Iterab
 def _subtopology_text(subtopology: Subtopology) -> str:
     stores = _stores(subtopology)
     keeps = f", keeps {_names(stores)}" if stores else ""
-    return f"subtopology {subtopology.id} (reads {_names(subtopology.source_topics)}{keeps})"
+    return f"subtopology {subtopology.id} (reads {_names(subtopology.reads)}{keeps})"
 
 
 def _stores(subtopology: Subtopology) -> list[str]:

@@ -201,8 +201,9 @@ class AssignmentComputed:
 
     `topics`: the partition counts of the topology's topics after the rebalance, 0 for a topic that does not exist.
     `topics` is empty if the definition describes its cluster itself, or if the cluster was not polled.
-    `missing_topics`: the source topics that did not exist when the rebalance was computed. `kept_owned`: True if the
-    rebalance was computed without taking a task from a live owner.
+    `missing_topics`: the source topics that did not exist when the rebalance was computed; if it succeeded, the source
+    patterns that matched no topic. `kept_owned`: True if the rebalance was computed without taking a task from a live
+    owner.
     The answer is `AssignmentStored`, `RebalanceWaits`, `ComputedAgain` or `AssignmentDiscarded`. After
     `AssignmentDiscarded`, the result is stale and must not be recorded as a rebalance of this group.
     """

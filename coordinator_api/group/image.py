@@ -231,6 +231,10 @@ class RebalanceBasis:
     topics: Mapping[str, int] = field(default_factory=dict)
     missing_topics: tuple[str, ...] = ()
 
+    @property
+    def polled_cluster(self) -> bool:
+        return bool(self.topics or self.missing_topics)
+
 
 @dataclass(frozen=True, slots=True)
 class LastRebalance:

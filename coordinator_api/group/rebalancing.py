@@ -216,7 +216,8 @@ def promote(step: GroupTransition, event: WarmUpsCaughtUp) -> Response:
 def rebalance_when_topics_changed(step: GroupTransition, event: TopicsSeen) -> None:
     """Start a rebalance if the topics differ from the topics of the last rebalance.
 
-    For example, a rebalance starts when a missing source topic appears, or when a topic gets more partitions. The last
+    For example, a rebalance starts when a missing source topic appears, when a new topic matches a source pattern, or
+    when a topic gets more partitions. If the last rebalance had another definition, only common topics count. The last
     rebalance may have failed, for example because an internal topic has the wrong number of partitions. A failed
     rebalance would fail again, so it is not repeated before a topic has changed. The function has no effect during a
     rebalance, because the next poll after the rebalance compares the topics again.
@@ -228,10 +229,13 @@ def rebalance_when_topics_changed(step: GroupTransition, event: TopicsSeen) -> N
     last = image.last_rebalance
     if image.state is not GroupState.STABLE or last is None:
         return
+    before = last.basis.topics
+    if last.definition_revision == image.revision:
+        before = {**dict.fromkeys(event.topics, 0), **before}
     changes = [
-        _change(topic, last.basis.topics[topic], event.topics[topic])
-        for topic in sorted(last.basis.topics.keys() & event.topics.keys())
-        if last.basis.topics[topic] != event.topics[topic]
+        _change(topic, before[topic], event.topics[topic])
+        for topic in sorted(before.keys() & event.topics.keys())
+        if before[topic] != event.topics[topic]
     ]
     if changes:
         unnamed = len(changes) - MAX_CHANGES_NAMED

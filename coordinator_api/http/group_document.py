@@ -363,6 +363,11 @@ def advice(
         return _after_error(group, last, definition, cluster)
     if group.image.levers.pause is not None:
         return "An operator has paused the group. Nothing is processed until it is resumed: `assignor groups resume`."
+    if last is not None and last.basis.missing_topics and group.image.state is GroupState.STABLE:
+        return (
+            f"No topic matches the pattern {', '.join(last.basis.missing_topics)}, so there are no tasks that read it. "
+            "The coordinator starts a rebalance when a topic that matches is created."
+        )
     if condition(group.image, has_active_task(group)) == _NO_TASKS:
         return (
             "No member has a task, so nothing is processed. See `assignor rebalances show` for the reasons of the last "

@@ -111,7 +111,7 @@ class ClusterWatch(RepeatedWatch):
 
     def _is_needed(self, image: GroupImage) -> bool:
         last = image.last_rebalance
-        return image.state is GroupState.STABLE and last is not None and bool(last.basis.topics)
+        return image.state is GroupState.STABLE and last is not None and last.basis.polled_cluster
 
     def _delay_s(self) -> float:
         last = self._durable.image.last_rebalance
@@ -122,7 +122,9 @@ class ClusterWatch(RepeatedWatch):
     async def _poll(self, image: GroupImage) -> None:
         assert image.input_json is not None, "only declared groups have rebalances"
         try:
-            topics = await self._runner.topics(image.input_json)
+            # a topic that matched a pattern at the last rebalance is not in the result after it was deleted
+            before = dict.fromkeys(_last_topics(image), 0)
+            topics = {**before, **await self._runner.topics(image.input_json)}
         except Exception as error:  # a provider may raise any error, and the watch continues
             self._standing.failed(error)
             return
@@ -138,10 +140,16 @@ class ClusterWatch(RepeatedWatch):
         """Returns `topics` without the topics that are missing for the first time. A topic counts as deleted only after
         two polls in a row did not find it.
         """
-        before = image.last_rebalance.basis.topics if image.last_rebalance is not None else {}
+        before = _last_topics(image)
         gone = frozenset(topic for topic, partitions in topics.items() if not partitions and before.get(topic))
         missed_once, self._missed = gone - self._missed, gone
         return {topic: partitions for topic, partitions in topics.items() if topic not in missed_once}
+
+
+def _last_topics(image: GroupImage) -> Mapping[str, int]:
+    """Returns the topics of the last rebalance; empty if it had another definition."""
+    last = image.last_rebalance
+    return last.basis.topics if last is not None and last.definition_revision == image.revision else {}
 
 
 class WarmUpWatch(RepeatedWatch):

@@ -57,6 +57,12 @@ class ClusterProvider(Protocol):
         """
         ...
 
+    def all_topics(self) -> Mapping[str, int]:
+        """Returns the present partition counts of all topics of the cluster, for definitions with source patterns. A
+        call may send at most one metadata request.
+        """
+        ...
+
     def create_topics(self, topics: Mapping[str, CreatedTopic]) -> None:
         """Create the topics. All topics exist when the call returns. It is no error if a topic already exists with the
         same number of partitions.
@@ -157,6 +163,9 @@ class ClusterConnection:
 
     async def topics(self, definition: RebalanceSnapshot) -> Mapping[str, int]:
         return await self._ask(lambda provider: provider.topics(definition))
+
+    async def all_topics(self) -> Mapping[str, int]:
+        return await self._ask(lambda provider: provider.all_topics())
 
     async def create_topics(self, topics: Mapping[str, CreatedTopic]) -> None:
         await self._ask(lambda provider: provider.create_topics(topics))

@@ -14,7 +14,7 @@ that is not logged.
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from assignor.configs import KAFKA_VERSION
 from assignor.configs.kafka_versions import VERSION_OF_NEW_GROUPS, VERSION_WITHOUT_A_NAME, KafkaVersion
@@ -25,6 +25,7 @@ from assignor.recording import parse_rebalance_input
 from assignor.recording.fields import child
 from assignor.topology.group_topology import Subtopology, SubtopologyStore
 from assignor.topology.internal_topics import InternalTopicCatalog, prepare_repartition_topics
+from assignor.topology.source_patterns import expanded
 from coordinator_api.runtime.allowed_assignors import allowed_here
 from coordinator_api.runtime.clusters import Clusters, ProviderAddress, provider_address
 
@@ -177,7 +178,11 @@ def _parse(complete: dict[str, object], where: str) -> Definition:
     provider = provider_address(complete.get("cluster"))
     if provider is not None:
         complete = {**complete, "cluster": {"brokers": [], "topics": {}}}
-    return Definition(parse_rebalance_input(complete, where), provider)
+    snapshot = parse_rebalance_input(complete, where)
+    if provider is None and snapshot.topology.source_patterns:
+        now = expanded(snapshot.topology, snapshot.application_id, snapshot.cluster.topics)
+        snapshot = replace(snapshot, topology=now.topology)
+    return Definition(snapshot, provider)
 
 
 _TOPIC = "the name of a topic"
@@ -204,9 +209,11 @@ def check_names(snapshot: RebalanceSnapshot, where: str, *, of_stores: bool = Fa
             checked_name(topic, _TOPIC, topic_at)
         for index, store in enumerate(subtopology.stores):
             _check_store(store, f"{at}.stores[{index}]", named=of_stores)
+    patterns = snapshot.topology.source_patterns
     for number, group in enumerate(snapshot.topology.copartition_groups):
         for index, topic in enumerate(group):
-            checked_name(topic, _TOPIC, f"{topology}.copartition_groups[{number}][{index}]")
+            if topic not in patterns:
+                checked_name(topic, _TOPIC, f"{topology}.copartition_groups[{number}][{index}]")
 
 
 def _check_keys(topics: Iterable[str], where: str) -> None:

@@ -8,16 +8,17 @@ rebalance waits.
 
 import asyncio
 import uuid
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from assignor.pipeline.snapshot import RebalanceSnapshot
+from assignor.topology.source_patterns import ExpandedTopology, expanded
 from assignor.types import ProcessId
 from coordinator_api.clock import ServiceClock
 from coordinator_api.group.outcome import RunRebalance
 from coordinator_api.runtime.allowed_assignors import AllowedAssignors
-from coordinator_api.runtime.clusters import ClusterOutOfReach, Clusters, ProviderAddress
+from coordinator_api.runtime.clusters import ClusterConnection, ClusterOutOfReach, Clusters, ProviderAddress
 from coordinator_api.runtime.definitions import Definition, read_input
 from coordinator_api.runtime.rebalance_work import ClusterNamed, ComputedRebalance, RebalanceJob, compute, topic_counts
 from coordinator_api.workers.worker_pool import JobTookTooLong, WorkerDied, WorkerPool, WorkersUnavailable
@@ -73,8 +74,11 @@ class RebalanceRunner:
         """
         definition = await self.definition(input_json)
         assert definition.provider is not None, "only a group that names a cluster has one to poll"
-        existing = await self._resources.clusters.cluster(definition.provider).topics(definition.snapshot)
-        return topic_counts(definition.snapshot.topology, existing)
+        cluster, declared = self._resources.clusters.cluster(definition.provider), definition.snapshot
+        if not declared.topology.source_patterns:
+            return topic_counts(declared.topology, await cluster.topics(declared))
+        existing = await cluster.all_topics()
+        return topic_counts((await self._with_matches(declared, existing)).topology, existing)
 
     async def seen_now(self, input_json: str) -> RebalanceSnapshot:
         """Returns the definition with the present state of its cluster. Raises ClusterOutOfReach."""
@@ -82,9 +86,8 @@ class RebalanceRunner:
         if definition.provider is None:
             return definition.snapshot
         cluster = self._resources.clusters.cluster(definition.provider)
-        return definition.snapshot.seen(
-            await cluster.view(self._group_id, definition.snapshot, CLUSTER_POLL_TIMEOUT_MS)
-        )
+        declared, _ = await self._matched(definition.snapshot, cluster)
+        return declared.seen(await cluster.view(self._group_id, declared, CLUSTER_POLL_TIMEOUT_MS))
 
     async def definition(self, input_json: str) -> Definition:
         """Returns the parsed definition. The last parsed definition is cached."""
@@ -93,8 +96,9 @@ class RebalanceRunner:
     async def _run_on(self, address: ProviderAddress, job: RebalanceJob) -> ComputedRebalance:
         """Runs the rebalance with the cluster that the definition names."""
         try:
-            declared = (await self.definition(job.rebalance.input_json)).snapshot
             cluster = self._resources.clusters.cluster(address)
+            declared, sources = await self._matched((await self.definition(job.rebalance.input_json)).snapshot, cluster)
+            job = replace(job, sources=sources)
             view = await cluster.view(self._group_id, declared)
             job = replace(job, view=view, now_ms=self._resources.clock.now_ms())
             computed = await self._computed(job)
@@ -111,6 +115,29 @@ class RebalanceRunner:
             raise
         except Exception as fault:  # for example, the service's settings no longer list the cluster
             return await self._failed(job, fault)
+
+    async def _matched(
+        self, declared: RebalanceSnapshot, cluster: ClusterConnection
+    ) -> tuple[RebalanceSnapshot, ExpandedTopology | None]:
+        """Returns the definition with the topics that match its source patterns now; unchanged and None if it has no
+        patterns. Raises ClusterOutOfReach, and the errors of `_with_matches`.
+        """
+        if not declared.topology.source_patterns:
+            return declared, None
+        sources = await self._with_matches(declared, await cluster.all_topics())
+        return replace(declared, topology=sources.topology), sources
+
+    async def _with_matches(self, declared: RebalanceSnapshot, topics: Iterable[str]) -> ExpandedTopology:
+        """Expands the patterns in a worker process and with a time limit, because a caller's pattern may need
+        exponential time. Raises TopologyError, JobTookTooLong, WorkerDied or WorkersUnavailable.
+        """
+        return await self._resources.workers.run(
+            expanded,
+            declared.topology,
+            declared.application_id,
+            tuple(topics),
+            limit_ms=self._resources.own_assignor_limit_ms,
+        )
 
     async def _failed(self, job: RebalanceJob, fault: Exception) -> ComputedRebalance:
         failed = await self._computed(replace(job, failure=f"{type(fault).__name__}: {fault}"))

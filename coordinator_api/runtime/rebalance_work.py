@@ -16,6 +16,7 @@ from assignor.protocol.subscription_info import decode_member
 from assignor.recording import rebalance_document
 from assignor.topology.group_topology import GroupTopology
 from assignor.topology.internal_topics import CreatedTopic, missing_source_topics
+from assignor.topology.source_patterns import ExpandedTopology
 from assignor.types import AssignorErrorCode, ProcessId
 from coordinator_api.group.events import AssignmentComputed, ComputedAssignments
 from coordinator_api.group.outcome import AssignmentStored, RebalanceWaits, Response, RunRebalance
@@ -32,9 +33,10 @@ class RebalanceJob:
     """The input of a rebalance. `future_process_id`: the process id for members whose subscriptions have an unknown
     future version. `view`: the state of the cluster that the definition names. `max_partitions`: the largest number of
     partitions. The worker checks the number of partitions again, because the cluster may have grown since the
-    declaration. `assignor_classes`: the arguments of `AllowedAssignors`. `failure`: an error outside of the worker,
-    because of which the rebalance has already failed. If `failure` is set, the worker computes no assignment, and only
-    makes the recording.
+    declaration. `assignor_classes`: the arguments of `AllowedAssignors`. `sources`: the topology with the matches of
+    its source patterns; None if the topology has no patterns. `failure`: an error outside of the worker, because of
+    which the rebalance has already failed. If `failure` is set, the worker computes no assignment, and only makes the
+    recording.
     """
 
     group_id: str
@@ -44,6 +46,7 @@ class RebalanceJob:
     assignor_classes: tuple[str, ...]
     max_partitions: int
     view: ClusterView | None = None
+    sources: ExpandedTopology | None = None
     failure: str | None = None
 
 
@@ -117,7 +120,8 @@ def _snapshot(job: RebalanceJob, declared: RebalanceSnapshot) -> RebalanceSnapsh
     # Kafka's leader would use a random process id for a member with an unknown future version
     if future is None and any(decode_member(each.subscription).info.is_future for each in members.values()):
         future = job.future_process_id
-    snapshot = replace(declared, members=members, future_process_id=future, steering=steering)
+    topology = declared.topology if job.sources is None else job.sources.topology
+    snapshot = replace(declared, topology=topology, members=members, future_process_id=future, steering=steering)
     return snapshot if job.view is None else snapshot.seen(job.view)
 
 
@@ -139,6 +143,8 @@ def _rebalance(
     error = rebalance.error
     if error is None and result.error_code is not AssignorErrorCode.NONE:
         error = f"{result.error_code.name}: {', '.join(missing)}" if missing else result.error_code.name
+    if error is None and job.sources is not None:
+        missing = job.sources.unmatched
     return ComputedRebalance(
         AssignmentComputed(asked.generation_id, rebalance, topics, missing, asked.steering.keeps_owned),
         result.created_topics,

@@ -124,7 +124,7 @@ def _row(of: Subtopology, copies: Sequence[Mapping[str, Any]], running: set[str]
     known = [max(lag, 0) for lag in lags if lag >= 0 or lag == LATEST_OFFSET]
     return SubtopologyRow(
         of.id,
-        of.source_topics,
+        of.reads,
         list(dict.fromkeys((*of.sink_topics, *of.repartition_sink_topics))),
         [(each.name, each.changelog_topic or each.source_topic_as_changelog) for each in of.stores],
         _work(copies, running),
@@ -150,7 +150,7 @@ def _topics(topology: GroupTopology, partitions: Mapping[str, int]) -> list[Topi
     repartition: set[str] = set()
     for each in topology.subtopologies:
         repartition |= {topic.name for topic in each.repartition_source_topics} | set(each.repartition_sink_topics)
-        for topic in each.source_topics:
+        for topic in each.reads:
             read.setdefault(topic, []).append(each.id)
         for topic in dict.fromkeys((*each.sink_topics, *each.repartition_sink_topics)):
             written.setdefault(topic, []).append(each.id)

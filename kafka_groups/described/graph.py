@@ -22,6 +22,7 @@ from assignor.topology.definition import (
     TopologyDefinition,
     node_groups,
 )
+from assignor.topology.source_patterns import matching
 from kafka_groups.described.text import ReadNode, ReadSubtopology
 
 _NAME = re.compile(
@@ -39,7 +40,6 @@ def is_repartition_name(topic: str) -> bool:
     return _NAME.fullmatch(topic) is not None
 
 
-_NOT_FOR_PATTERNS = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
 _NUMBER = re.compile(r"-(\d{10})\Z", re.ASCII)
 
 
@@ -121,10 +121,9 @@ def _source_topics(
 
 def _fitting(node: ReadNode, pattern: str, partition_counts: Mapping[str, int]) -> tuple[str, ...]:
     try:
-        fits = re.compile(pattern).fullmatch
+        return matching(pattern, partition_counts)
     except re.error as error:
         raise InputError(f"the pattern of {node.name} cannot be read here: {error}", f"line {node.line}") from None
-    return tuple(sorted(topic for topic in partition_counts if topic not in _NOT_FOR_PATTERNS and fits(topic)))
 
 
 def _source_assumptions(read: Sequence[ReadSubtopology], topics: Mapping[str, Sequence[str]]) -> Iterator[str]:

@@ -15,7 +15,6 @@ Differs from Kafka: if no input topics are given, the reset uses all topics for 
 
 import glob
 import os
-import re
 import shutil
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack, closing
@@ -24,15 +23,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 from assignor.errors import InputError
+from assignor.names.internal_names import claims_topic, is_internal_topic
 from assignor.types import TopicPartition
-from streams_runtime.logs.base import Log, OffsetAndMetadata, claims_topic
+from streams_runtime.logs.base import Log, OffsetAndMetadata
 from streams_runtime.tasks.file_system import LOCK_FILE_NAME, DirectoryLock
-
-_INTERNAL = re.compile(
-    r".*-(changelog|repartition|subscription-registration-topic|subscription-response-topic"
-    r"|KTABLE-FK-JOIN-SUBSCRIPTION-(REGISTRATION|RESPONSE)-\d+-topic)\Z",
-    re.DOTALL,
-)
 
 
 class MovedOffset(NamedTuple):
@@ -152,18 +146,6 @@ def carry_out(log: Log, plan: ResetPlan) -> None:
         log.delete_topics(sorted(going & log.topics().keys()))
         for directory in plan.state:
             _delete(directory)
-
-
-def is_internal_topic(application_id: str, topic: str, others: Iterable[str] = ()) -> bool:
-    """Returns True for an internal topic of the application.
-
-    `others`: the ids of other applications. A topic belongs to the application with the longest matching id.
-    """
-    if topic == claims_topic(application_id):
-        return True
-    if not topic.startswith(f"{application_id}-") or _INTERNAL.match(topic) is None:
-        return False
-    return not any(other.startswith(f"{application_id}-") and topic.startswith(f"{other}-") for other in others)
 
 
 def to_earliest(_log: Log, partitions: Partitions) -> Mapping[TopicPartition, int]:

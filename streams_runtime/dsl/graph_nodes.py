@@ -8,6 +8,7 @@ and the other classes of `kstream.internals.graph`.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -66,16 +67,19 @@ class GraphNode:
 
 @dataclass(eq=False, repr=False)
 class StreamSourceNode(GraphNode):
+    """A source. `pattern`: the pattern that its topics match; None if it names its topics."""
+
     topics: tuple[str, ...]
     key_serde: Serde[Any] | None
     value_serde: Serde[Any] | None
     timestamp_extractor: TimestampExtractor | None
     auto_offset_reset: OffsetReset | str | None
+    pattern: re.Pattern[str] | None = None
 
     def write(self, topology: Topology) -> None:
         topology.add_source(
             self.name,
-            self.topics,
+            self.pattern or self.topics,
             key_serde=self.key_serde or DefaultSerde("key", self._described()),
             value_serde=self.value_serde or DefaultSerde("value", self._described()),
             timestamp_extractor=self.timestamp_extractor,
@@ -83,7 +87,8 @@ class StreamSourceNode(GraphNode):
         )
 
     def _described(self) -> str:
-        return f"{self.name}, which reads {', '.join(self.topics)},"
+        read = self.topics if self.pattern is None else (self.pattern.pattern,)
+        return f"{self.name}, which reads {', '.join(read)},"
 
 
 @dataclass(eq=False, repr=False)

@@ -2,11 +2,12 @@
 topology.
 
 The same calls make the same topology as in Kafka: the same nodes, stores, internal topics and subtopologies.
-Source: `StreamsBuilder`, `InternalStreamsBuilder`. Differs from Kafka: a pattern cannot name topics.
+Source: `StreamsBuilder`, `InternalStreamsBuilder`.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -42,7 +43,7 @@ class StreamsBuilder:
 
     def stream(
         self,
-        topics: str | Sequence[str],
+        topics: str | Sequence[str] | re.Pattern[str],
         key_serde: Serde[K] | None = None,
         value_serde: Serde[V] | None = None,
         *,
@@ -53,13 +54,19 @@ class StreamsBuilder:
         """Returns a stream of all records of the topics. Streams of the same topics share one source node. If a topic
         is named twice in one call, it is read only once.
 
+        With a compiled pattern in place of names, the stream has the records of every topic whose whole name matches,
+        also of topics that are created later. See `Topology.add_source`.
+
         If no serde is given, the default serde of the configs is used.
         """
-        names = tuple(dict.fromkeys(checked_topics("StreamsBuilder.stream", topics)))
-        if not names:
+        pattern = topics if isinstance(topics, re.Pattern) else None
+        names = () if pattern else tuple(dict.fromkeys(checked_topics("StreamsBuilder.stream", topics)))
+        if not names and pattern is None:
             raise TopologyError("Invalid topology: a stream needs at least one topic")
         source_name = self._graph.naming.name_or_generated(name, "KSTREAM-SOURCE-")
-        node = StreamSourceNode(source_name, names, key_serde, value_serde, timestamp_extractor, auto_offset_reset)
+        node = StreamSourceNode(
+            source_name, names, key_serde, value_serde, timestamp_extractor, auto_offset_reset, pattern
+        )
         self._graph.add(node)
         return KStream(Stage(self._graph, node, (source_name,), key_serde, value_serde))
 

@@ -13,6 +13,7 @@ source that was removed.
 from __future__ import annotations
 
 import heapq
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Generic
@@ -106,14 +107,15 @@ class StreamsGraph:
         streams are linked to this source. Returns a mapping from the name of each removed source to the name of the
         source that replaces it.
         """
-        first: dict[str, StreamSourceNode] = {}
+        first: dict[str | re.Pattern[str], StreamSourceNode] = {}
         renamed: dict[str, str] = {}
         for node in list(self._root.children):
             if not isinstance(node, StreamSourceNode):
                 continue
-            kept = next((first[topic] for topic in node.topics if topic in first), None)
+            read = node.topics if node.pattern is None else (node.pattern,)
+            kept = next((first[topic] for topic in read if topic in first), None)
             if kept is None:
-                first.update(dict.fromkeys(node.topics, node))
+                first.update(dict.fromkeys(read, node))
                 continue
             if set(kept.topics) != set(node.topics):
                 raise TopologyError(

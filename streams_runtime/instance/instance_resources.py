@@ -91,7 +91,7 @@ class InstanceResources:
     def __post_init__(self, coordinator: CoordinatorClient | str, group_pause_changed: Callable[[bool], None]) -> None:
         application, options = self._application, self._options
         configs = application.configs
-        self._sources = {each.id: frozenset(each.source_topics) for each in application.group_topology().subtopologies}
+        self._topology = application.group_topology()
         self._restore_listener = (
             options.restore_listener or (application.restore_listener_factory or SilentRestoreListener)()
         )
@@ -210,7 +210,7 @@ class InstanceResources:
             ),
             subscriptions=SubscriptionWriter(
                 self.process_id,
-                tuple(sorted(frozenset[str]().union(*self._sources.values()))),
+                tuple(sorted(self._topology.source_topics)),
                 {
                     **({HOST_TAG: host_tag()} if configs.spreads_over_hosts else {}),
                     **configs.client_tags,
@@ -218,7 +218,7 @@ class InstanceResources:
                 },
                 self.endpoint,
                 options.rack,
-                self._sources,
+                {each.id: each for each in self._topology.subtopologies},
             ),
             transactional_id=f"{self._application.id}-{self.process_id}-{index}" if configs.exactly_once else None,
             clock=options.clock,

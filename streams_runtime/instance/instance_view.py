@@ -7,11 +7,12 @@ be the newest. Threads publish new snapshots a few times a second. After a threa
 publishes a snapshot before it opens the store again.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Set
 from dataclasses import replace
 from typing import Protocol
 
 from assignor.topology.definition import SinkNode
+from assignor.topology.source_patterns import reads_topic
 from streams_runtime.common.metrics import InstanceMetrics
 from streams_runtime.common.notices import NoticeBoard
 from streams_runtime.common.states import GLOBAL_TASK
@@ -49,6 +50,7 @@ class InstanceView:
         self._instance = instance
         self._log = log
         self._stores = _stores(instance.application)
+        self._subtopologies = {each.id: each for each in instance.application.group_topology().subtopologies}
         self._partitions: dict[str, int] = {}
 
     @property
@@ -62,9 +64,10 @@ class InstanceView:
         return configs.query_isolation_level if chosen is None else chosen
 
     def store_locations(self) -> Mapping[str, StoreLocation]:
-        partitions = self._known_partitions()
+        topics = {name: (*store.source_topics, *self._matching_topics(store)) for name, store in self._stores.items()}
+        partitions = self._known_partitions({topic for of_store in topics.values() for topic in of_store})
         return {
-            name: replace(store, source_topics={topic: partitions.get(topic, 0) for topic in store.source_topics})
+            name: replace(store, source_topics={topic: partitions.get(topic, 0) for topic in topics[name]})
             for name, store in self._stores.items()
         }
 
@@ -107,13 +110,20 @@ class InstanceView:
     def metrics_text(self) -> bytes:
         return self._instance.metrics.exposition()
 
-    def _known_partitions(self) -> Mapping[str, int]:
+    def _matching_topics(self, store: StoreLocation) -> Iterable[str]:
+        """Returns the assigned topics that match a source pattern of the store's subtopology."""
+        subtopology = self._subtopologies.get(store.subtopology)
+        if subtopology is None or not subtopology.source_patterns:
+            return ()
+        assigned = {partition.topic for each in self.host_maps().active.values() for partition in each}
+        return sorted(topic for topic in assigned if reads_topic(subtopology, topic))
+
+    def _known_partitions(self, wanted: Set[str]) -> Mapping[str, int]:
         """Returns the partition counts of the stores' source topics.
 
         The counts do not change while the group runs. So the counts are not looked up again after all of them are
         known.
         """
-        wanted = {topic for store in self._stores.values() for topic in store.source_topics}
         if not wanted <= self._partitions.keys():
             try:
                 known = self._log.topics()

@@ -139,7 +139,7 @@ class TaskCreator:
             handling.deserialization_failed(failed)
 
         def new_queue(partition: TopicPartition) -> RecordQueue:
-            source = graph.sources.get(partition.topic)
+            source = graph.source_of(partition.topic)
             if source is None:
                 raise StreamsRuntimeError(
                     f"has no source for topic {partition.topic}; do all instances run the same topology?", task

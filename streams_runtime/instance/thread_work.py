@@ -40,7 +40,7 @@ from streams_runtime.instance.tasks import AnyTask, OffsetReport, TaskCloser, Ta
 from streams_runtime.instance.thread_listener import ThreadListener
 from streams_runtime.instance.thread_status import OpenTask, TaskStatus, open_task, task_status
 from streams_runtime.logs.base import Log
-from streams_runtime.logs.log_errors import LogError, LogTimeout, OffsetOutOfRange
+from streams_runtime.logs.log_errors import LogError, LogTimeout, OffsetOutOfRange, UnknownTopicOrPartition
 from streams_runtime.membership.calls import MemberSettings
 from streams_runtime.membership.member_subscription import SubscriptionWriter
 from streams_runtime.membership.process_membership import ProcessMembership
@@ -129,6 +129,7 @@ class ThreadWork:
         self._uncommitted_bytes = setting.uncommitted_bytes or (lambda: configs.statestore_uncommitted_max_bytes)
         self._tasks = Tasks()
         topology = setting.application.group_topology()
+        self._named_sources = topology.source_topics
         changelogs = topology.changelog_topics | topology.source_topics_as_changelogs
         self._offset_report = OffsetReport(setting.directory, changelogs)
         self._executor = TaskExecutor(self._producer, configs, setting.clock, setting.listener, setting.metrics)
@@ -189,6 +190,9 @@ class ThreadWork:
         except LogTimeout as timeout:
             _logger.info("nothing could be polled: %s", timeout)
             return
+        except UnknownTopicOrPartition as unknown:
+            self._pause_deleted(unknown)
+            return
         self._polled_all = sum(map(len, batches)) < self._configs.max_poll_records
         tasks = self._tasks.by_input
         got_records: set[TaskId] = set()
@@ -199,6 +203,18 @@ class ThreadWork:
                 task.add_records(batch)
                 got_records.add(task.id)
         self._tasks.wake(got_records)
+
+    def _pause_deleted(self, unknown: UnknownTopicOrPartition) -> None:
+        """Stop reading deleted topics that matched a source pattern. The next rebalance revokes them. Raises `unknown`
+        if no such topic was deleted.
+        """
+        existing = self._log.topics()
+        inputs = self._tasks.by_input
+        deleted = [p for p in inputs if p.topic not in existing and p.topic not in self._named_sources]
+        if not deleted:
+            raise unknown
+        _logger.info("deleted topics are not read any more: %s", ", ".join(map(str, deleted)))
+        self._consumer.pause(deleted)
 
     def initialise_and_restore(self) -> None:
         if self.restoration.initialise_and_restore(paused=self._is_paused()):

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Self
 
 from assignor.errors import AssignorFault, InputError
+from assignor.topology.source_patterns import expanded
 from assignor.types import TopicPartition
 from streams_runtime.common.errors import StreamsRuntimeError
 from streams_runtime.common.states import InstanceState
@@ -203,8 +204,8 @@ class LocalRun:
             on_progress(progress)
 
         assert self._log is not None, "enter it first"
-        topology = self.application.group_topology()
-        topics = sorted({topic for each in topology.subtopologies for topic in each.source_topics})
+        now = expanded(self.application.group_topology(), self.application.id, self._log.topics())
+        topics = sorted(now.topology.source_topics)
         return ProgressMeter(self._log, self.application.id, topics).wait(
             lambda now: now.done == now.there, timeout_s, looked
         )

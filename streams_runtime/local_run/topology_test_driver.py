@@ -14,7 +14,7 @@ records of global topics, as in an instance. Kafka's driver skips such records w
 
 import tempfile
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -22,6 +22,7 @@ from typing import Any
 
 from assignor.errors import InputError
 from assignor.topology.definition import SinkNode
+from assignor.topology.source_patterns import reads_topic
 from assignor.types import Offsets, TaskId, TopicPartition
 from streams_runtime.common.clock import SystemClock
 from streams_runtime.common.errors import StreamsRuntimeError
@@ -86,8 +87,8 @@ class _OrderedLog(InMemoryLog):
         return last_offsets
 
     def partitions_of(self, topic: str) -> int:
-        """Makes a topic that does not exist. All topics of the topology exist, so only a sink that chooses the topic of
-        each record needs such a topic.
+        """Makes a topic that does not exist. All named topics of the topology exist, so only a sink that chooses the
+        topic of each record and a source with a pattern need such a topic.
         """
         if not super().partitions_of(topic):
             self.create_topics([NewTopic(topic, 1)])
@@ -163,7 +164,12 @@ class TopologyTestDriver(AbstractContextManager["TopologyTestDriver"]):
         Records without a timestamp get automatic timestamps. `start_timestamp_ms`: the first automatic timestamp; None
         for the clock's present time. `auto_advance_ms`: each further automatic timestamp is higher by this time. Raises
         StreamsRuntimeError for a topic that the topology does not read.
+
+        A topic that matches a source pattern is created, and its task reads it from then on. As in a rebalance, a task
+        that runs already closes its processors and initialises them again.
         """
+        with self._noticing_errors():
+            self._open_matching(name)
         known = sorted({p.topic for p in (*self._task_of, *(self._global.starts if self._global else ()))})
         if name not in known:
             raise StreamsRuntimeError(f"the topology does not read topic {name}; it reads {', '.join(known)}")
@@ -194,6 +200,7 @@ class TopologyTestDriver(AbstractContextManager["TopologyTestDriver"]):
 
     def _pipe(self, topic: str, rows: Sequence[Row]) -> None:
         with self._noticing_errors():
+            self._open_matching(topic)
             self._log.append_records(TopicPartition(topic, _PARTITION), rows)
             self._run_until_idle(max(1, len(rows)))
 
@@ -302,7 +309,7 @@ class TopologyTestDriver(AbstractContextManager["TopologyTestDriver"]):
         self._global = global_task(self._application, self._state, self._log, self.clock, losses)
         if self._global is not None:
             self._global.open()
-        creator = TaskCreator(
+        self._creator = TaskCreator(
             self._application,
             self._state,
             self._log,
@@ -315,15 +322,38 @@ class TopologyTestDriver(AbstractContextManager["TopologyTestDriver"]):
         )
         for subtopology in self._application.group_topology().subtopologies:
             if subtopology.source_topics:
-                partitions = frozenset(TopicPartition(topic, _PARTITION) for topic in subtopology.source_topics)
-                task = creator.active(TaskId(subtopology.id, _PARTITION), partitions)
-                self._tasks[task.id] = task
-                self._task_of.update(dict.fromkeys(partitions, task))
+                self._add_task(subtopology.id, subtopology.source_topics)
         self._consumer.assign(self._task_of)
         for task in self._tasks.values():
             task.initialize_if_needed()
             task.complete_restoration()  # all changelogs are empty, so there is nothing to restore
         self._run_until_idle()
+
+    def _add_task(self, subtopology: int, topics: Iterable[str]) -> StreamTask:
+        partitions = frozenset(TopicPartition(topic, _PARTITION) for topic in topics)
+        task = self._tasks.get(TaskId(subtopology, _PARTITION))
+        if task is None:
+            task = self._creator.active(TaskId(subtopology, _PARTITION), partitions)
+        else:
+            task.suspend()
+            self._commit()
+            task.update_input_partitions(task.input_partitions | partitions)
+            task.resume()
+        self._tasks[task.id] = task
+        self._task_of.update(dict.fromkeys(partitions, task))
+        return task
+
+    def _open_matching(self, topic: str) -> None:
+        """Creates the topic and reads it, if the topology reads it by a pattern and it does not exist yet."""
+        if TopicPartition(topic, _PARTITION) in self._task_of:
+            return
+        for subtopology in self._application.group_topology().subtopologies:
+            if reads_topic(subtopology, topic):
+                self._log.partitions_of(topic)
+                task = self._add_task(subtopology.id, (topic,))
+                self._consumer.assign(self._task_of)
+                task.initialize_if_needed()
+                task.complete_restoration()
 
     def _run_until_idle(self, at_a_time: int = 1) -> None:
         """Reads and processes records like the loop of a stream thread. Returns after a pass in which no record was

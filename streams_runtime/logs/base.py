@@ -181,13 +181,6 @@ class Claim:
         return Claim(self.group_id, {partition: self.epochs[partition] for partition in partitions}, self.mark)
 
 
-def claims_topic(group_id: str) -> str:
-    """Returns the name of a group's claims topic. If a log has no other storage for claims, it stores them in this
-    topic.
-    """
-    return f"{group_id}-claims"
-
-
 OffsetsToCommit = Sequence[tuple[Claim, CommittedOffsets]]
 """Pairs of a claim and the offsets to commit. Each offset belongs to a partition of its claim."""
 

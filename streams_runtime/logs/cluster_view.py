@@ -70,6 +70,10 @@ class LogClusterProvider:
         wanted = topology.internal_topics | topology.source_topics
         return {topic: known[topic].partitions for topic in sorted(wanted & known.keys())}
 
+    def all_topics(self) -> dict[str, int]:
+        """Returns the partition counts of all topics of the log. Raises the errors of `view`."""
+        return {name: topic.partitions for name, topic in self._log.topics().items()}
+
     def create_topics(self, topics: Mapping[str, CreatedTopic]) -> None:
         """Raises LogTimeout. Raises TopicExists if a topic exists with a different number of partitions."""
         self._log.create_topics(

@@ -9,7 +9,7 @@ Source: `StreamsPartitionAssignor.subscriptionUserData`, `onAssignment`; KIP-429
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Set
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from assignor.errors import TaskAssignmentError
@@ -17,6 +17,8 @@ from assignor.protocol.assignment_info import AssignmentInfo, HostPartitions, de
 from assignor.protocol.consumer_protocol import Subscription, decode_assignment, encode_subscription
 from assignor.protocol.subscription_info import SubscriptionInfo, encode_subscription_info
 from assignor.protocol.versions import LATEST_SUPPORTED_VERSION, next_subscription_version
+from assignor.topology.group_topology import Subtopology
+from assignor.topology.source_patterns import reads_topic
 from assignor.types import AssignorErrorCode, HostInfo, ProcessId, TaskId, TopicPartition
 from streams_runtime.membership.member_events import (
     AssignTasks,
@@ -42,8 +44,8 @@ class ReceivedAssignment:
 class SubscriptionWriter:
     """Writes the subscriptions and reads the assignments of one member.
 
-    `topics`: all source topics of the topology. `sources`: the source topics of each subtopology. Assignments with
-    other topics are rejected. If `sources` is None, every assignment is accepted.
+    `topics`: all source topics of the topology that have names. `sources`: the subtopologies, by id. Assignments with
+    topics that a subtopology does not read are rejected. If `sources` is None, every assignment is accepted.
     """
 
     process_id: ProcessId
@@ -51,7 +53,7 @@ class SubscriptionWriter:
     client_tags: Mapping[str, str] = field(default_factory=dict)
     user_endpoint: HostInfo | None = None
     rack: str | None = None
-    sources: Mapping[int, Set[str]] | None = None
+    sources: Mapping[int, Subtopology] | None = None
     _used_version: int = LATEST_SUPPORTED_VERSION
     _unique_field: int = 0
 
@@ -128,9 +130,10 @@ class SubscriptionWriter:
             if known is None:
                 numbers = ", ".join(map(str, sorted(self.sources)))
                 return f"task {task} is of subtopology {task.subtopology}, this member has {numbers}"
-            foreign = sorted({partition.topic for partition in held.active.get(task, ())} - known)
+            assigned = sorted({partition.topic for partition in held.active.get(task, ())})
+            foreign = [topic for topic in assigned if not reads_topic(known, topic)]
             if foreign:
-                return f"task {task} reads {', '.join(foreign)}, in this member {', '.join(sorted(known))}"
+                return f"task {task} reads {', '.join(foreign)}, in this member {', '.join(sorted(known.reads))}"
         return None
 
 

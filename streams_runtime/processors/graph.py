@@ -21,6 +21,7 @@ from assignor.topology.definition import (
     TopologyDefinition,
 )
 from assignor.topology.group_topology import ChangelogType, Subtopology, SubtopologyStore
+from assignor.topology.source_patterns import matches
 from streams_runtime.common.errors import StreamsRuntimeError
 from streams_runtime.common.states import GLOBAL_TASK
 from streams_runtime.processors.api import FixedKeyProcessor
@@ -51,7 +52,8 @@ from streams_runtime.state_stores.state_store import StateStore, StoreBuilder
 class ProcessorGraph:
     """The nodes of one task. After `close`, `init` can be called again, and uses the same processors.
 
-    `sources`: maps the full name of each source topic to its source node. `stores`: the stores of the subtopology; the
+    `sources`: maps the full name of each source topic to its source node; `source_of` also finds the node of a topic
+    that matches a pattern. `stores`: the stores of the subtopology; the
     caller opens them. `repartition_sources`: the repartition topics that the subtopology reads; processed records of
     these topics may be deleted. `current`: the node that runs at this moment, and its record. All nodes of the graph
     share this object. `collecting`: the nodes that collect batches, parents first. `store_changelogs`: maps the name of
@@ -65,11 +67,13 @@ class ProcessorGraph:
         self,
         nodes: Sequence[NodeRunner],
         sources: Mapping[str, SourceRunner],
+        pattern_sources: Mapping[str, SourceRunner],
         stores: Sequence[StateStore],
         subtopology: Subtopology,
         current: CurrentNode,
     ) -> None:
         self.sources = dict(sources)
+        self._pattern_sources = pattern_sources
         self.stores = list(stores)
         self.window_retentions_ms = {
             store.name: store.changelog.retention_ms
@@ -152,18 +156,28 @@ class ProcessorGraph:
             for parent in node.parents:
                 runners[parent].below.append(runner)
         decide_on_batches(list(runners.values()))
+        every_source = [runner for runner in runners.values() if isinstance(runner, SourceRunner)]
         sources = {
             definition.full_topic(topic, application_id): runner
-            for runner in runners.values()
-            if isinstance(runner, SourceRunner)
+            for runner in every_source
             for topic in definition.source_topics(runner.name)
+        }
+        pattern_sources = {
+            pattern: runner for runner in every_source for pattern in definition.source_patterns(runner.name)
         }
         defined: dict[str, StoreDefinition | GlobalStore] = {**definition.stores, **definition.global_stores}
         stores = [
             _build_store(defined[store.name], serde_topic(store, application_id), caching)
             for store in subtopology.stores
         ]
-        return cls(list(runners.values()), sources, stores, subtopology, current)
+        return cls(list(runners.values()), sources, pattern_sources, stores, subtopology, current)
+
+    def source_of(self, topic: str) -> SourceRunner | None:
+        """Returns the source node that reads the topic, by name or by pattern; None if no node reads it. `topic`: the
+        topic's full name.
+        """
+        by_pattern = (runner for pattern, runner in self._pattern_sources.items() if matches(pattern, topic))
+        return self.sources.get(topic) or next(by_pattern, None)
 
     def failed_node(self, error: BaseException) -> str:
         """Returns the name of the node that raised the error; empty if no node raised it."""

@@ -10,6 +10,7 @@ Source: `Topology`, `InternalTopologyBuilder`.
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -70,7 +71,7 @@ class Topology:
     def add_source(
         self,
         name: str,
-        topics: str | Sequence[str],
+        topics: str | Sequence[str] | re.Pattern[str],
         *,
         key_serde: Serde[Any] = BYTES,
         value_serde: Serde[Any] = BYTES,
@@ -79,9 +80,12 @@ class Topology:
     ) -> Topology:
         """Adds a node that reads topics. A topic can have only one source.
 
-        `topics`: the names of the topics. The name of a repartition topic is given without the application id.
+        `topics`: the names of the topics, or a compiled pattern. The name of a repartition topic is given without the
+        application id. A source with a pattern reads every topic whose whole name matches, also topics that are created
+        later.
         """
-        topics = checked_topics(f"Source {name}", topics)
+        if not isinstance(topics, re.Pattern):
+            topics = checked_topics(f"Source {name}", topics)
         _check_serdes(f"Source {name}", "deserialize", key_serde=key_serde, value_serde=value_serde)
         if timestamp_extractor is not None:
             check_functions(f"Source {name}", timestamp_extractor=timestamp_extractor)
@@ -411,7 +415,7 @@ def check_supplier(name: str, supplier: object, kind: type | None = None) -> Non
 
 def _check_complete(definition: TopologyDefinition) -> None:
     read = {topic for name in definition.nodes for topic in definition.source_topics(name)}
-    if not read:
+    if not read and not any(map(definition.source_patterns, definition.nodes)):
         raise _invalid("It reads no topic; add at least one source.")
     used = {store for node in definition.nodes.values() for store in getattr(node, "stores", ())}
     for store in definition.stores:

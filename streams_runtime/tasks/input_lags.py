@@ -15,7 +15,7 @@ from collections.abc import Collection
 
 from assignor.types import TopicPartition
 from streams_runtime.logs.base import Consumer, Log
-from streams_runtime.logs.log_errors import LogTimeout
+from streams_runtime.logs.log_errors import LogTimeout, UnknownTopicOrPartition
 
 ASK_AGAIN_MS = 10
 
@@ -66,6 +66,11 @@ class InputLags:
                 ends.update(self._log.end_offsets(unknown))
             except LogTimeout:
                 unanswered = unknown
+            except UnknownTopicOrPartition:
+                # The next rebalance revokes a deleted topic. Until then, it counts as read to its end.
+                there = {partition for partition in unknown if self._log.partitions_of(partition.topic)}
+                ends.update({partition: positions[partition] for partition in unknown - there})
+                ends.update(self._log.end_offsets(there))
         self._ends.update(ends)
         for partition in ends:
             self._asked_at_ms[partition] = now_ms

@@ -260,7 +260,8 @@ class InputOffsets:
             # The application itself wrote the records of a repartition topic, and has already committed the input of
             # these records. So a skipped record would be lost.
             return OffsetReset.EARLIEST
-        return self._graph.sources[partition.topic].settings.auto_offset_reset or self._configs.auto_offset_reset
+        source = self._graph.source_of(partition.topic)
+        return (source and source.settings.auto_offset_reset) or self._configs.auto_offset_reset
 
     def _reset_positions(self, partitions: Collection[TopicPartition], why: str) -> Offsets:
         by_reset: dict[OffsetReset, list[TopicPartition]] = {}

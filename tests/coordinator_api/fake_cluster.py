@@ -4,7 +4,7 @@ import asyncio
 import json
 import threading
 import time
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, TypeVar
@@ -22,7 +22,7 @@ from coordinator_api.runtime.durable_group import GroupEnvironment
 from coordinator_api.runtime.group_runtime import GroupRuntime
 from coordinator_api.store.recorded_documents import expanded
 from coordinator_api.store.repository import Repository
-from tests.coordinator_api.group_members import CHANGELOG, TOPIC, definition, subscription
+from tests.coordinator_api.group_members import CHANGELOG, definition, subscription
 from tests.coordinator_api.rebalance_workers import rebalance_resources, rebalance_workers
 from tests.coordinator_api.store.databases import open_engine, upgraded
 
@@ -53,15 +53,21 @@ class FakeCluster:
         self.held.set()
         self.looks = 0
 
-    def view(self, _group_id: str, _definition: RebalanceSnapshot) -> ClusterView:
+    def view(self, _group_id: str, definition: RebalanceSnapshot) -> ClusterView:
         self._answer()
         known = {name: TopicMetadata(count) for name, count in self.there.items()}
-        cluster = Cluster((Broker(1),), {TOPIC: known[TOPIC]} if TOPIC in known else {})
+        read = definition.topology.source_topics
+        cluster = Cluster((Broker(1),), {name: topic for name, topic in known.items() if name in read})
         internal = {CHANGELOG: known[CHANGELOG]} if CHANGELOG in known else {}
         ends = {name: (0,) * metadata.partitions for name, metadata in internal.items()}
         return ClusterView(cluster, internal, ends if self.offsets_known else None)
 
     def topics(self, _definition: RebalanceSnapshot) -> Mapping[str, int]:
+        self.looks += 1
+        self._answer()
+        return dict(self.there)
+
+    def all_topics(self) -> Mapping[str, int]:
         self.looks += 1
         self._answer()
         return dict(self.there)
@@ -107,8 +113,11 @@ class WatchedGroup:
         self.member_id = ""
         self._joins = 0
 
-    async def declare(self) -> None:
+    async def declare(self, patterns: Sequence[str] = ()) -> None:
+        """`patterns`: the source patterns of the only subtopology, in place of its topic."""
         document = definition(cluster={"provider": "fake", "bootstrap.servers": "somewhere:9092"})
+        if patterns:
+            document["topology"]["subtopologies"][0] |= {"source_topics": [], "source_patterns": [*patterns]}
         document = {key: document[key] for key in ("assignor", "configs", "application_id", "topology", "cluster")}
         await self.runtime.handle(events.DeclareGroup(read_definition(document, "g", MOST_PARTITIONS, self.clusters)))
 

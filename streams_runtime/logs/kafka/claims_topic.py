@@ -64,11 +64,12 @@ from typing import NamedTuple
 
 from aiokafka.protocol.fetch import FetchRequest
 
+from assignor.names.internal_names import claims_topic
 from assignor.types import TopicPartition
 from kafka_client.admin.partition_leaders import EARLIEST, LATEST, LeaderRequest
 from kafka_client.error_codes import check
 from kafka_client.errors import NotNow
-from streams_runtime.logs.base import BATCH_BYTES, Claim, claims_topic
+from streams_runtime.logs.base import BATCH_BYTES, Claim
 from streams_runtime.logs.kafka.accumulating import Accumulator, PartitionQueue
 from streams_runtime.logs.kafka.completed_fetch import CompletedFetch
 from streams_runtime.logs.kafka.leadership import Leadership, all_of

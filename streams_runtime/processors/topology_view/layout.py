@@ -93,7 +93,7 @@ def _graph(definition: TopologyDefinition, names: Sequence[str]) -> nx.DiGraph[I
         kind = {SourceNode: Kind.SOURCE, ProcessorNode: Kind.PROCESSOR, SinkNode: Kind.SINK}[type(node)]
         item_of[name] = Item(kind, name)
         graph.add_node(item_of[name])
-        for topic in definition.source_topics(name):
+        for topic in (*definition.source_topics(name), *definition.source_patterns(name)):
             graph.add_edge(Item(Kind.INPUT_TOPIC, topic), item_of[name])
         for parent in node.parents:
             graph.add_edge(item_of[parent], item_of[name])

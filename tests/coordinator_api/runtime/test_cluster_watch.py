@@ -260,3 +260,65 @@ def test_should_count_the_lag_of_a_source_topic_that_serves_as_a_changelog() -> 
     changelogs = Changelogs(read_input(read_definition(document, "g", 100)).snapshot)
     first, second = TaskId(0, 0), TaskId(0, 1)
     assert changelogs.lags_of([first, second], {first: 3}) == {first: (2, 5), second: (7, 7)}
+
+
+def topics_of(recorded: dict[str, Any]) -> list[list[str]]:
+    return [each["source_topics"] for each in recorded["input"]["topology"]["subtopologies"]]
+
+
+async def test_should_start_a_rebalance_when_other_topics_match_a_source_pattern(tmp_path: Path) -> None:
+    async with watched(tmp_path, FakeCluster(other=1)) as group:
+        await group.declare(["event.*"])
+        generation = await group.join()
+        assert not assigned_tasks((await group.fetch(generation)).assignment).active
+        assert topics_of(await group.recorded(generation)) == []
+        shown = await described(group)
+        assert (shown["state"], shown["error"], shown["last_rebalance"]["missing_topics"]) == (
+            "Stable",
+            None,
+            ["event.*"],
+        )
+        assert shown["advice"] == (
+            "No topic matches the pattern event.*, so there are no tasks that read it. The coordinator starts a "
+            "rebalance when a topic that matches is created."
+        )
+        await group.some_looks()
+        assert group.runtime.group.image.generation_id == generation
+
+        group.cluster.there |= {"event-1": 2, "an-event": 9, "app-event-changelog": 3}
+        await asked_to_rejoin(group)
+        generation = await group.join()
+        assert len(assigned_tasks((await group.fetch(generation)).assignment).active) == 2
+        recorded = await group.recorded(generation)
+        assert topics_of(recorded) == [["event-1"]]
+        assert "source_patterns" not in recorded["input"]["topology"]["subtopologies"][0]
+        assert placed_by(recorded), "the recording needs no cluster"
+        shown = await described(group)
+        assert (shown["reason"], shown["advice"]) == ("topic event-1 appeared, partitions 2", None)
+
+        group.cluster.there["event-2"] = 2
+        await asked_to_rejoin(group)
+        generation = await group.join()
+        active = assigned_tasks((await group.fetch(generation)).assignment).active
+        assert {TaskId(0, 0), TaskId(0, 1)} == set(active)
+        assert sorted(topics_of(await group.recorded(generation))[0]) == ["event-1", "event-2"]
+
+        del group.cluster.there["event-1"]
+        await asked_to_rejoin(group)
+        generation = await group.join()
+        await group.fetch(generation)
+        assert topics_of(await group.recorded(generation)) == [["event-2"]]
+        assert (await described(group))["reason"] == "topic event-1 is gone"
+        await group.some_looks()
+        assert group.runtime.group.image.generation_id == generation
+
+
+async def test_should_fail_the_rebalance_when_a_topic_matches_two_source_patterns(tmp_path: Path) -> None:
+    async with watched(tmp_path, FakeCluster(event=1)) as group:
+        await group.declare(["e.*", ".*t"])
+        told = await group.fetch(await group.join())
+        assert assignment_error(told.assignment) == AssignorErrorCode.ASSIGNMENT_ERROR
+        assert (await described(group))["error"] == (
+            "TopologyError: Invalid topology: Topic event matches the pattern .*t and the pattern e.*; change one of "
+            "them, because a topic has one source."
+        )

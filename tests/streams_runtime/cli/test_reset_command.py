@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from assignor.names.internal_names import is_internal_topic
 from assignor.types import TopicPartition
 from streams_runtime import LONG, STRING, Application, NewTopic, RecordProducer, read_topic
-from streams_runtime.cli.application_reset import is_internal_topic
 from streams_runtime.local_run.local_run import LocalRun
 from streams_runtime.logs.base import Log, OffsetAndMetadata
 from streams_runtime.logs.log_errors import CommitFenced

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 import pytest
@@ -10,6 +10,7 @@ import pytest
 from assignor.protocol.assignment_info import AssignmentInfo, encode_assignment_info
 from assignor.protocol.consumer_protocol import Assignment, Subscription, decode_subscription, encode_assignment
 from assignor.protocol.subscription_info import decode_subscription_info
+from assignor.topology.group_topology import Subtopology
 from assignor.types import AssignorErrorCode, ProcessId, TaskId
 from streams_runtime.membership import calls
 from streams_runtime.membership import member_events as on
@@ -45,7 +46,7 @@ SHORTCUTS = {
 class Member:
     """A machine, and the numbers of its last call, order and timer. `sent`: the heartbeat that is under way."""
 
-    def __init__(self, *, static: bool = False, sources: Mapping[int, Set[str]] | None = None) -> None:
+    def __init__(self, *, static: bool = False, sources: Mapping[int, Subtopology] | None = None) -> None:
         settings = calls.MemberSettings("g", "c", "c" if static else None, 1 if static else None)
         writer = SubscriptionWriter(ProcessId(1, 2), (SOURCE_TOPIC,), sources=sources)
         self.machine = MemberMachine(settings, writer, "join")
@@ -289,11 +290,18 @@ def test_should_close_at_once_whatever_it_waits_for(phase: str, steps: list[str]
 @pytest.mark.parametrize(
     "sources, why",
     [
-        ({1: {SOURCE_TOPIC}, 3: {"b"}}, "task 0_1 is of subtopology 0, this member has 1, 3"),
-        ({0: {"b", "a"}}, f"task 0_1 reads {SOURCE_TOPIC}, in this member a, b"),
+        (
+            {1: Subtopology(1, (SOURCE_TOPIC,)), 3: Subtopology(3, ("b",))},
+            "task 0_1 is of subtopology 0, this member has 1, 3",
+        ),
+        ({0: Subtopology(0, ("b", "a"))}, f"task 0_1 reads {SOURCE_TOPIC}, in this member a, b"),
+        (
+            {0: Subtopology(0, ("b",), source_patterns=("z.*",))},
+            f"task 0_1 reads {SOURCE_TOPIC}, in this member b, z.*",
+        ),
     ],
 )
-def test_should_end_when_the_group_runs_another_topology(sources: Mapping[int, Set[str]], why: str) -> None:
+def test_should_end_when_the_group_runs_another_topology(sources: Mapping[int, Subtopology], why: str) -> None:
     member = Member(sources=sources).play("joining", "joined 1 state=Stable definition=SECOND")
     member.play("got 1 0_1 -> order LoseTasks", "done", "left")  # no order to start a task that it does not have
     failure = known(member.ended).failure
@@ -304,8 +312,11 @@ def test_should_end_when_the_group_runs_another_topology(sources: Mapping[int, S
     )
 
 
-def test_should_hold_the_tasks_of_its_topology() -> None:
-    Member(sources={0: {SOURCE_TOPIC}}).play("holds 0_0 0_1")
+@pytest.mark.parametrize(
+    "subtopology", [Subtopology(0, (SOURCE_TOPIC,)), Subtopology(0, (), source_patterns=(f"{SOURCE_TOPIC[:-1]}.",))]
+)
+def test_should_hold_the_tasks_of_its_topology(subtopology: Subtopology) -> None:
+    Member(sources={0: subtopology}).play("holds 0_0 0_1")
 
 
 def test_should_heartbeat_every_three_seconds_or_three_times_a_session() -> None:

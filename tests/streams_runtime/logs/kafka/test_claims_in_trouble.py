@@ -11,8 +11,9 @@ from contextlib import ExitStack
 import pytest
 from aiokafka.admin import AIOKafkaAdminClient
 
+from assignor.names.internal_names import claims_topic
 from assignor.types import TopicPartition
-from streams_runtime.logs.base import NewTopic, OffsetAndMetadata, claims_topic
+from streams_runtime.logs.base import NewTopic, OffsetAndMetadata
 from streams_runtime.logs.kafka.claims_topic import ClaimsWriter
 from streams_runtime.logs.kafka.kafka_log import KafkaLog
 from streams_runtime.logs.log_errors import CommitFenced

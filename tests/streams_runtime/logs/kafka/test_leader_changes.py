@@ -10,12 +10,13 @@ from typing import Any
 
 import pytest
 
+from assignor.names.internal_names import claims_topic
 from assignor.recording import rebalance_input
 from assignor.topology.internal_topics import CreatedTopic
 from assignor.types import TopicPartition
 from kafka_client.admin.cluster_admin import ClusterAdmin
 from kafka_client.cluster_provider import kafka_cluster_provider
-from streams_runtime.logs.base import NewTopic, OffsetAndMetadata, claims_topic
+from streams_runtime.logs.base import NewTopic, OffsetAndMetadata
 from streams_runtime.logs.kafka.kafka_log import KafkaLog
 from streams_runtime.logs.kafka.leadership import CoordinatorOf, Leadership
 from streams_runtime.logs.log_errors import LogTimeout
