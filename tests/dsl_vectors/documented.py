@@ -4,7 +4,6 @@ Each has a rule that makes this project's answer what Kafka's has to be. A case 
 together, make its answer equal to Kafka's in everything; so a wrong answer of a documented case is still different.
 """
 
-from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from itertools import combinations
@@ -15,7 +14,6 @@ from tests.dsl_vectors.processors import PUNCTUATION_TYPES
 from tests.dsl_vectors.running import DEAD_LETTER_TOPIC, AsKafka, Run, run
 
 _SERDES = "org.apache.kafka.common.serialization.Serdes"
-_STREAM_TIME_PROCESSORS = ("context", "streamTick", "streamTickOnly")
 
 
 @dataclass(frozen=True)
@@ -76,44 +74,11 @@ def _shows_metadata_of_punctuators(case: Case, _first: Run) -> bool:
     return "context" in kinds and not kinds.isdisjoint(PUNCTUATION_TYPES)
 
 
-# Kafka's driver has one task, and so one stream time, for all subtopologies
+# Kafka's driver has one task for all subtopologies
 
 
-def _shows_stream_time(case: Case, first: Run) -> bool:
-    return first.subtopologies > 1 and not _processor_kinds(case).isdisjoint(_STREAM_TIME_PROCESSORS)
-
-
-def _differs_in_order_of_subtopologies(case: Case, first: Run) -> bool:
-    """Whether nothing differs but the order of what several sinks write to one topic, and the old values of new
-    aggregates.
-    """
-    if first.subtopologies < 2 or _shows_stream_time(case, first):
-        return False
-    if _differs_in_order_of_sinks(case, first):
-        return True
-    return _has_stream_aggregate(case, first) and _differs_in_order_of_sinks(
-        case, run(case, AsKafka(initial_values=True))
-    )
-
-
-def _differs_in_order_of_sinks(case: Case, tried: Run) -> bool:
-    found = differences(case, tried)
-    if len(found) != 1 or not found[0].startswith("outputs (order only)"):
-        return False
-    sinks = Counter(tried.sink_topics.values())
-    alone = [
-        [output for output in outputs if sinks[output["topic"]] < 2]
-        for outputs in (case.written["outputs"], tried.answer["outputs"])
-    ]
-    return alone[0] == alone[1]
-
-
-def _joins_repartition_topics(case: Case, first: Run) -> bool:
-    """Whether a record may be joined with another one because of the order of equal timestamps. A subtopology reads
-    the records of its topics in turns; with the topics of other subtopologies in the same task, the turns are others.
-    """
-    joins = any("oin" in operator["op"] for operator in case.operators)
-    return joins and first.subtopologies > 1 and not _shows_stream_time(case, first)
+def _has_several_subtopologies(_case: Case, first: Run) -> bool:
+    return first.subtopologies > 1
 
 
 # Kafka has freed key and value of a record when it sends the dead letter
@@ -212,18 +177,8 @@ DOCUMENTED = (
         changed=_with_default_serdes,
     ),
     Documented(
-        "driver: Kafka's has one task, and so one stream time, for all subtopologies",
-        _shows_stream_time,
-        AsKafka(one_task=True),
-    ),
-    Documented(
-        "driver: Kafka's has one task, and so another order of what several subtopologies write to one topic",
-        _differs_in_order_of_subtopologies,
-        AsKafka(one_task=True),
-    ),
-    Documented(
-        "driver: Kafka's has one task, and so another order of joined records with equal timestamps",
-        _joins_repartition_topics,
+        "driver: Kafka's has one task, and so one stream time and one order of records, for all subtopologies",
+        _has_several_subtopologies,
         AsKafka(one_task=True),
     ),
     Documented(
