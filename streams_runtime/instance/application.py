@@ -26,6 +26,7 @@ from streams_runtime.instance.restore.restore_listener import RestoreListener
 from streams_runtime.logs.opening import cluster_address, cluster_provider_name
 from streams_runtime.processors.api import ExceptionHandler
 from streams_runtime.processors.topology import Topology
+from streams_runtime.serdes.defaults import REQUIRED
 from streams_runtime.tasks.exception_handling import dead_letter, dead_letter_and_fail, fail
 
 _logger = logging.getLogger(__name__)
@@ -137,6 +138,15 @@ class Application:
             raise InputError(f"{fixed[0]} is part of the topology already: make a new Application with it", "configs")
         return replace(self, configs=self.configs.with_dotted(configs))
 
+    def check_serdes(self) -> None:
+        """Raises InputError if a node or store has no serde. Commands and instances call this before they start
+        anything. The tasks would find the missing serde when they start.
+        """
+        try:
+            self.topology.with_default_serdes(REQUIRED)
+        except TopologyError as error:
+            raise InputError(str(error), "topology") from error
+
     def response_to(self, error: Exception) -> ThreadErrorResponse:
         """Returns the decision of the user's handler about an error that ends a thread. If the handler fails, the
         instance shuts down.
@@ -210,6 +220,7 @@ def load_application(reference: str) -> Application:
         raise InputError(
             f"{path} is a {type(found).__name__}; it must be an Application, or a function that returns one", reference
         )
+    found.check_serdes()
     return found
 
 

@@ -91,6 +91,7 @@ class StreamsInstance:
     def __init__(
         self, application: Application, coordinator: CoordinatorClient | str, options: InstanceOptions | None = None
     ) -> None:
+        application.check_serdes()
         self.application = application
         self._options = options or InstanceOptions()
         self._coordinator = coordinator

@@ -45,7 +45,7 @@ from streams_runtime.processors.nodes import (
 )
 from streams_runtime.processors.runtime import TaskRuntime
 from streams_runtime.processors.topology import SinkSettings, SourceSettings, Topology
-from streams_runtime.state_stores.builders import builder_for_topic, builder_without_caching
+from streams_runtime.state_stores.builders import SerdesStoreBuilder, builder_for_topic, builder_without_caching
 from streams_runtime.state_stores.state_store import StateStore, StoreBuilder
 
 
@@ -187,9 +187,8 @@ class ProcessorGraph:
         """Calls `init` of every processor, parents first. The caller has to open and restore the stores before this
         call.
 
-        If a processor fails, raises StreamsRuntimeError with the processor's name. If several operators fail, the error
-        is that of the first one, as in Kafka. After a failed `init`, `close` closes only the processors that were
-        initialised.
+        If a node fails, raises StreamsRuntimeError with its name. If several nodes fail, the error is that of the first
+        one, as in Kafka. After a failed `init`, `close` closes only the processors that were initialised.
         """
         if self._initialized:
             raise StreamsRuntimeError("the processors are initialised already", runtime.task_id)
@@ -202,9 +201,9 @@ class ProcessorGraph:
                 break
             self._initialized.append(node)
         receivers: dict[str, Receiver] = {}
-        for node in () if failed else reversed(self._nodes):
+        for node in reversed(self._initialized):
             try:
-                receiver = node.connect([(child.name, receivers[child.name]) for child in node.below])
+                receiver = node.connect([(child.name, receivers.get(child.name, ignore)) for child in node.below])
             except Exception as error:
                 failed, receiver = (node.name, error), ignore
             receivers[node.name] = self.current.with_node_name(receiver, node.name)
@@ -255,7 +254,9 @@ def _runner(node: Node, definition: TopologyDefinition, application_id: str, cur
         case ProcessorNode(name, _, stores, supplier):
             connected = frozenset(stores)
             if isinstance(supplier, Operator):
-                return OperatorRunner(supplier, NodeContext(name, connected, current))
+                builders = [definition.stores[each].supplier for each in stores if each in definition.stores]
+                buffers = [each for each in builders if isinstance(each, SerdesStoreBuilder) and each.is_buffer]
+                return OperatorRunner(supplier, NodeContext(name, connected, current), buffers)
             if not callable(supplier):
                 raise StreamsRuntimeError(f"Processor {name} has no supplier and cannot run")
             made = supplier()

@@ -5,6 +5,7 @@ Source: `ProcessorNode`, `SourceNode`, `SinkNode`.
 """
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from typing import Any
 
 from streams_runtime.common.errors import StreamsRuntimeError
@@ -13,6 +14,8 @@ from streams_runtime.processors.api import Processor
 from streams_runtime.processors.context import Children, CurrentNode, NodeContext, Operator, Receiver
 from streams_runtime.processors.runtime import TaskRuntime
 from streams_runtime.processors.topology import SinkSettings, SourceSettings
+from streams_runtime.serdes.defaults import REQUIRED
+from streams_runtime.state_stores.builders import SerdesStoreBuilder, builder_with_serdes
 
 _new_record = tuple.__new__
 """Makes a `Record` in half the time of the call `Record(...)`."""
@@ -53,6 +56,12 @@ class SourceRunner(NodeRunner):
         self.settings = settings
         self.receiver: Receiver = self._not_running
 
+    def init(self, runtime: TaskRuntime) -> None:
+        """Raises TopologyError if a serde is missing."""
+        super().init(runtime)
+        for serde in (self.settings.key_serde, self.settings.value_serde):
+            REQUIRED.in_place_of(serde)
+
     def connect(self, children: Children) -> Receiver:
         self._context.connect(children)
         self.receiver = self._context.all_children()
@@ -67,9 +76,20 @@ class SourceRunner(NodeRunner):
 
 
 class OperatorRunner(NodeRunner):
-    def __init__(self, operator: Operator, context: NodeContext) -> None:
+    """An operator of the DSL. `buffers`: the builders of the buffers that only this operator uses."""
+
+    def __init__(
+        self, operator: Operator, context: NodeContext, buffers: Sequence[SerdesStoreBuilder[Any, Any]]
+    ) -> None:
         super().__init__(context)
         self._operator = operator
+        self._buffers = buffers
+
+    def init(self, runtime: TaskRuntime) -> None:
+        """Raises TopologyError if a serde of a buffer is missing."""
+        super().init(runtime)
+        for buffer in self._buffers:
+            builder_with_serdes(buffer, lambda serde, _is_key: REQUIRED.in_place_of(serde))
 
     def connect(self, children: Children) -> Receiver:
         self._context.connect(children)

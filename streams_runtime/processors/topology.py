@@ -245,10 +245,8 @@ class Topology:
         return self.builder.build(application_id)
 
     def with_default_serdes(self, defaults: DefaultSerdes) -> Topology:
-        """Returns a copy of the topology with default serdes in place of missing serdes. If no serde is missing, the
-        topology itself is returned.
-
-        If a serde is missing and has no default, raises TopologyError with the name of the node.
+        """Returns a copy of the topology with default serdes in place of missing serdes. If nothing changes, the
+        topology itself is returned. Raises TopologyError as `DefaultSerdes.in_place_of` does.
         """
         changed = self.builder.with_suppliers(lambda supplier: _with_defaults(supplier, defaults))
         if changed is self.builder:

@@ -3,9 +3,9 @@ use these serdes.
 
 The value of some configs is the name of a Python object. `imported_object` imports the object with this name. If the
 object is a class, `made` makes an instance of the class. If a serde is missing, the DSL uses a `DefaultSerde` in its
-place. The Application knows the configs, and replaces each `DefaultSerde` by the default serde. Source:
-`WrappingNullableUtils.prepareSerde`, `StreamsConfig.defaultKeySerde`. Differs from Kafka: the Application finds a
-missing serde before any processor is initialized. In Kafka, an error of a processor's `init` may come first.
+place. The Application knows the configs, and replaces each `DefaultSerde` by the default serde. If there is no default,
+the node or store that needs the serde fails when it is initialized. Source: `WrappingNullableUtils.prepareSerde`,
+`StreamsConfig.defaultKeySerde`.
 """
 
 import importlib
@@ -74,6 +74,10 @@ class DefaultSerde:
     def deserialize(self, data: bytes, /) -> NoReturn:
         raise self.missing()
 
+    def for_topic(self, topic: str, *, is_key: bool) -> NoReturn:
+        """Fails, because a node or store asks for the serde of its topic when it is initialized."""
+        raise self.missing()
+
     def missing(self) -> TopologyError:
         return TopologyError(
             f"Invalid topology: {self.node} needs a {self.what} serde, and no call before it gives one; "
@@ -84,20 +88,24 @@ class DefaultSerde:
 
 @dataclass(frozen=True, slots=True)
 class DefaultSerdes:
-    """The default serdes of an application for keys and values. A default serde that is not in the configs is None."""
+    """The default serdes of an application for keys and values. A default serde that is not in the configs is None.
+    `required`: True if a missing serde without a default is an error.
+    """
 
     key: Serde[Any] | None = None
     value: Serde[Any] | None = None
+    required: bool = False
 
     def in_place_of(self, serde: Serde[Any]) -> Serde[Any]:
-        """Returns the default serde if `serde` is a `DefaultSerde`. In a nested serde, each inner `DefaultSerde` is
-        replaced. If there is no default, raises TopologyError with the name of the node.
+        """Returns the default serde if `serde` is a `DefaultSerde` and there is a default. In a nested serde, each
+        inner `DefaultSerde` is replaced. If a serde is missing and required, raises TopologyError with the name of the
+        node.
         """
         if isinstance(serde, DefaultSerde):
             default = self.key if serde.what == "key" else self.value
-            if default is None:
+            if default is None and self.required:
                 raise serde.missing()
-            return default
+            return serde if default is None else default
         if isinstance(serde, NestedSerde):
             with_others: Serde[Any] = self.applied_to_inner(serde)
             return with_others
@@ -105,7 +113,7 @@ class DefaultSerdes:
 
     def applied_to_inner(self, nested: NestedSerde) -> Any:
         """Calls `in_place_of` for each inner serde, and returns a copy with the results. If no inner serde changes, the
-        object itself is returned. Raises TopologyError if a needed default serde is missing.
+        object itself is returned. Raises TopologyError as `in_place_of` does.
         """
         is_changed = False
 
@@ -118,6 +126,9 @@ class DefaultSerdes:
         other = nested.with_inner(changed)
         return other if is_changed else nested
 
+
+REQUIRED = DefaultSerdes(required=True)
+"""No default serdes: finds a missing serde."""
 
 _KAFKAS = "org.apache.kafka.common.serialization.Serdes$"
 _BY_NAME: dict[str, Serde[Any]] = {

@@ -16,6 +16,7 @@ from assignor.topology.builder import LOGGED
 from assignor.topology.group_topology import ChangelogConfig, ChangelogType
 from streams_runtime.common.records import K, V
 from streams_runtime.serdes import Serde, serde_fault, serde_for_topic
+from streams_runtime.serdes.defaults import DefaultSerde
 from streams_runtime.state_stores.caching import CachingKeyValueStore, CachingSessionStore, CachingWindowStore
 from streams_runtime.state_stores.change_logging import (
     ChangeLoggingKeyValueBytesStore,
@@ -68,6 +69,8 @@ class SerdesStoreBuilder(Generic[K, V]):
 
     queryable: ClassVar[bool] = True
     """False if queries cannot read the store."""
+    is_buffer: ClassVar[bool] = False
+    """True for the buffer of one operator. As in Kafka, the operator finds a missing serde of its buffer."""
     timestamped: ClassVar[bool] = False
     """True if the values of the store have timestamps. If `timestamped` is True, `value_serde` is the serde of a value
     without its timestamp.
@@ -278,9 +281,17 @@ def builder_for_topic(builder: StoreBuilder, topic: str) -> StoreBuilder:
 
     `topic`: the full name of the topic from which the store is restored. For a store without a changelog, `topic` is
     the name that the changelog would have.
+    Raises TopologyError if a serde is missing, except for a buffer.
     Source: `ProcessorContextUtils.topicNamePrefix`, `MeteredKeyValueStore.prepareSerdes`.
     """
-    return builder_with_serdes(builder, lambda serde, is_key: serde_for_topic(serde, topic, is_key=is_key))
+
+    def for_topic(serde: Serde[Any], is_key: bool) -> Serde[Any]:
+        is_for_operator = isinstance(builder, SerdesStoreBuilder) and builder.is_buffer
+        if is_for_operator and isinstance(serde, DefaultSerde):
+            return serde
+        return serde_for_topic(serde, topic, is_key=is_key)
+
+    return builder_with_serdes(builder, for_topic)
 
 
 def builder_without_caching(builder: StoreBuilder) -> StoreBuilder:

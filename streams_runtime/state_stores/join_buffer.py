@@ -112,6 +112,7 @@ class JoinBufferBuilder(SerdesStoreBuilder[Any, Any]):
     """The builder of the buffer of a join."""
 
     queryable: ClassVar[bool] = False
+    is_buffer: ClassVar[bool] = True
 
     _: KW_ONLY
     grace_ms: int

@@ -206,6 +206,7 @@ class TimeOrderedChangeBufferBuilder(SerdesStoreBuilder[K, V]):
     """
 
     queryable: ClassVar[bool] = False
+    is_buffer: ClassVar[bool] = True
 
     _: KW_ONLY
     persistent: bool = False

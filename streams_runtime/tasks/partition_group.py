@@ -40,6 +40,7 @@ import logging
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import InitVar, dataclass, field
+from functools import cached_property
 from itertools import chain, repeat, takewhile
 from operator import itemgetter
 from typing import Any, NamedTuple, Protocol
@@ -116,18 +117,22 @@ class RecordQueue:
     losses: InitVar[TaskLosses | None] = None
 
     def __post_init__(self, losses: TaskLosses | None) -> None:
-        topic, settings = self.partition.topic, self.source.settings
-        self.topic_bytes = len(topic)
+        self.topic_bytes = len(self.partition.topic)
         self.handed_out = 0
         self._losses = losses or uncounted(self._task_id)
-        # The value is None for `BytesSerde`, because this serde would return the bytes unchanged.
-        keys = serde_for_topic(settings.key_serde, topic, is_key=True)
-        values = serde_for_topic(settings.value_serde, topic, is_key=False)
-        self._deserialize_key = None if isinstance(keys, BytesSerde) else keys.deserialize
-        self._deserialize_value = None if isinstance(values, BytesSerde) else values.deserialize
-        self._extract_timestamp = settings.timestamp_extractor
+        self._extract_timestamp = self.source.settings.timestamp_extractor
         self._batches: deque[RecordBatch] = deque()
         self.clear()
+
+    @cached_property
+    def _deserializers(self) -> tuple[Callable[[bytes], Any] | None, ...]:
+        """The functions for keys and for values. None for a `BytesSerde`, which would return the bytes unchanged. Made
+        with the first record: the source has checked by then that no serde is missing.
+        """
+        topic, settings = self.partition.topic, self.source.settings
+        keys = serde_for_topic(settings.key_serde, topic, is_key=True)
+        values = serde_for_topic(settings.value_serde, topic, is_key=False)
+        return tuple(None if isinstance(each, BytesSerde) else each.deserialize for each in (keys, values))
 
     def clear(self) -> None:
         """Forget all records and the partition time."""
@@ -333,8 +338,8 @@ class RecordQueue:
         stop = min(first + _MOST_ROWS, self._length)
         rows: Iterator[_Row] = zip(
             range(first + 1, stop + 1),
-            _deserialized(self._deserialize_key, self._keys[first:stop]),
-            _deserialized(self._deserialize_value, self._values[first:stop]),
+            _deserialized(self._deserializers[0], self._keys[first:stop]),
+            _deserialized(self._deserializers[1], self._values[first:stop]),
             self._timestamps[first:stop],
             repeat(_EMPTY) if self._headers is None else self._headers[first:stop],
             strict=False,

@@ -13,8 +13,6 @@ from tests.dsl_vectors.comparing import differences
 from tests.dsl_vectors.processors import PUNCTUATION_TYPES
 from tests.dsl_vectors.running import DEAD_LETTER_TOPIC, AsKafka, Run, run
 
-_SERDES = "org.apache.kafka.common.serialization.Serdes"
-
 
 @dataclass(frozen=True)
 class Documented:
@@ -140,21 +138,6 @@ def _ended_by_kafkas_error(case: Case, _tried: Run) -> Run:
     return replace(before, answer={**before.answer, "error": error})
 
 
-# all missing serdes are found before a processor is initialized
-
-
-def _has_two_faults(case: Case, first: Run) -> bool:
-    kafka, here = case.written.get("error", {}), first.answer.get("error", {})
-    return "has no access to StateStore" in kafka.get("rootMessage", "") and " serde, and no call" in here.get(
-        "message", ""
-    )
-
-
-def _with_default_serdes(case: Case, _tried: Run) -> Run:
-    defaults = {f"default.{what}.serde": f"{_SERDES}$StringSerde" for what in ("key", "value")}
-    return run(Case({**case.written, "configs": {**case.configs, **defaults}}))
-
-
 DOCUMENTED = (
     Documented(
         "the old value of a new aggregate is None; in Kafka without a record cache the initializer's",
@@ -170,11 +153,6 @@ DOCUMENTED = (
         "a dead letter has key and value; Kafka's has none once something of its record was sent",
         _has_dead_letters,
         changed=_without_freed_bytes,
-    ),
-    Documented(
-        "a missing serde is found before a processor is initialized without access to its store",
-        _has_two_faults,
-        changed=_with_default_serdes,
     ),
     Documented(
         "driver: Kafka's has one task, and so one stream time and one order of records, for all subtopologies",

@@ -148,21 +148,16 @@ class _Cause:
         return all(theirs[name] == ours[name] for name in shared)
 
 
-_NO_SERDE = _Refusal(
+_NO_SERDE_OF = (
     (
-        "start",
-        _STREAMS_EXCEPTION,
-        r"(Failed to initialize (key|value) serdes for (\w+ node|store)|failed to initialize processor) (?P<node>.+)",
+        r"(Failed to initialize (key|value) serdes for \w+ node|failed to initialize processor) (?P<node>.+)",
+        r"task \S+ failed to initialize processor (?P<node>[^:]+): .*",
     ),
     (
-        "start",
-        "InputError",
-        r"topology: Invalid topology: (?P<node>[^ ,]+)(, which reads .+,)? needs a (key|value) serde, "
-        r"and no call before .*",
+        r"Failed to initialize (key|value) serdes for store (?P<node>.+)",
+        r"Invalid topology: (?P<node>\S+) needs a (key|value) serde, .*",
     ),
 )
-_NO_SERDE_ROOT = re.compile(r"Please specify a (?P<what>key|value) serde or set one through StreamsConfig#.*")
-
 
 _WRONG_TYPE = frozenset({"SerdeMismatch", "AttributeError", "TypeError"})
 _CAUSES = (
@@ -272,7 +267,7 @@ def _agree(kafka: Error, here: Error, run: Run) -> bool:
 def _refusals_agree(kafka: Error, here: Error) -> bool:
     if "rootClass" in kafka:
         if kafka["rootClass"] == _CONFIG_EXCEPTION:
-            return _missing_serdes_agree(kafka, here) or _buffer_serde_is_missing(kafka, here)
+            return _missing_serdes_agree(kafka, here)
         if kafka["rootClass"] != _STREAMS_EXCEPTION:
             return False
         kafka = kafka | {"message": f"{kafka['message']}: {kafka['rootMessage']}"}
@@ -283,23 +278,16 @@ def _refusals_agree(kafka: Error, here: Error) -> bool:
 
 
 def _missing_serdes_agree(kafka: Error, here: Error) -> bool:
-    match = _NO_SERDE_ROOT.fullmatch(kafka["rootMessage"] or "")
-    return match is not None and _NO_SERDE.fits(kafka, here) and f"needs a {match['what']} serde" in here["message"]
-
-
-def _buffer_serde_is_missing(kafka: Error, here: Error) -> bool:
-    """Kafka misses the serdes of a buffer when it initializes the processor. The buffer of a processor with a name is
-    named after it; the number of a buffer without a name is the next after the number of its processor.
-    """
-    node = re.fullmatch(r"failed to initialize processor (?P<node>\S+)", kafka["message"] or "")
-    theirs = re.fullmatch(r"Please specify a (?P<what>key|value) serde or set one through .*", kafka["rootMessage"])
-    ours = re.fullmatch(r".*: (?P<buffer>\S+) needs a (?P<what>key|value) serde, .*", here.get("rootMessage") or "")
-    if kafka["at"] != here["at"] or node is None or theirs is None or ours is None:
+    """Both name the same node or store, and the same kind of serde."""
+    found = re.fullmatch(r"Please specify a (?P<what>key|value) serde or set one through .*", kafka["rootMessage"])
+    root = str(here.get("rootMessage", here["message"]))
+    if found is None or kafka["at"] != here["at"] or f" needs a {found['what']} serde, and no call before" not in root:
         return False
-    names = {f"{node['node']}-store"}
-    if generated := re.fullmatch(r"KTABLE-SUPPRESS-(?P<number>\d{10})", node["node"]):
-        names.add(f"KTABLE-SUPPRESS-STATE-STORE-{int(generated['number']) + 1:010}")
-    return ours["buffer"] in names and theirs["what"] == ours["what"]
+    for of_kafka, of_here in _NO_SERDE_OF:
+        theirs, ours = re.fullmatch(of_kafka, kafka["message"]), re.fullmatch(of_here, here["message"], re.DOTALL)
+        if theirs is not None and ours is not None:
+            return theirs["node"] == ours["node"]
+    return False
 
 
 def _failed_in_process(kafka: Error, here: re.Match[str], run: Run) -> bool:

@@ -5,16 +5,21 @@ from typing import Any
 
 import pytest
 
-from assignor.errors import InputError
+from assignor.errors import InputError, TopologyError
 from streams_runtime import (
     DOUBLE,
     JSON,
     LONG,
     STRING,
     Application,
+    Processor,
+    ProcessorContext,
+    Record,
     Serdes,
     StreamsBuilder,
     StreamsConfig,
+    StreamsRuntimeError,
+    Suppressed,
     TimeWindows,
     Topology,
     TopologyTestDriver,
@@ -127,12 +132,59 @@ def test_should_name_the_node_whose_serde_is_missing(topology: Any, message: str
     topology(builder)
 
     with pytest.raises(InputError) as refused:
-        Application(builder.build(), GIVEN)
+        Application(builder.build(), GIVEN).check_serdes()
 
     assert message in str(refused.value)
     what = "key" if "key serde" in message else "value"
     hint = f"give {what}_serde to its call or to a call before, such as the group_by_key of a count, or set default."
     assert str(refused.value).endswith(f"{hint}{what}.serde")
+
+
+class _NeedsAnotherStore(Processor[str, str]):
+    def init(self, context: ProcessorContext) -> None:
+        context.state_store("kept")
+
+    def process(self, record: Record[str, str]) -> None:
+        raise AssertionError("its task does not start")
+
+
+def _two_faults(builder: StreamsBuilder) -> None:
+    builder.table("table", STRING, STRING, store="kept")
+    builder.stream("in", STRING, STRING).process(_NeedsAnotherStore, name="asks").to("out")
+
+
+@pytest.mark.parametrize(
+    ("topology", "message"),
+    [
+        (lambda builder: builder.stream("in").to("out"), "processor KSTREAM-SOURCE-0000000000: .* a key serde"),
+        (
+            lambda builder: builder.stream("in", STRING, STRING).map(_swapped).to("out"),
+            "processor KSTREAM-SINK-0000000002: .* a key serde",
+        ),
+        (
+            lambda builder: builder.stream("a").merge(builder.table("b", STRING, store="kept").to_stream()),
+            "^Invalid topology: kept needs a value serde",
+        ),
+        (
+            lambda builder: (
+                builder.table("b", STRING, STRING, store="kept")
+                .map_values(str.upper)
+                .suppress(Suppressed.until_time_limit(5))
+                .to_stream()
+                .to("out")
+            ),
+            "processor KTABLE-SUPPRESS-0000000003: .* a value serde",
+        ),
+        (_two_faults, "processor asks: .* has no access to state store kept"),
+    ],
+)
+def test_should_name_the_fault_that_kafka_finds_first(topology: Any, message: str) -> None:
+    """Stores come before nodes, and nodes in their order, whatever the fault."""
+    builder = StreamsBuilder()
+    topology(builder)
+
+    with pytest.raises((TopologyError, StreamsRuntimeError), match=message):
+        TopologyTestDriver(builder.build())
 
 
 @pytest.mark.parametrize(

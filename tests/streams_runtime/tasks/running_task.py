@@ -138,11 +138,6 @@ class RunningTask:
             self.directory = StateDirectory(directory, APPLICATION, self.clock)
             log.create_topics([NewTopic(topic, 1) for topic in ("in", "other", "out", "dead")])
             log.create_topics([NewTopic(COUNTS.topic, 1, {"cleanup.policy": "compact"})])
-        self.graph = ProcessorGraph.build(self.topology, subtopology, APPLICATION)
-        self.state = state or self._new_state()
-        self.consumer = self.log.log.consumer()
-        self.producer = StreamsProducer(self.log, "app-0" if self.configs.exactly_once else None)
-        self.inputs = frozenset(TopicPartition(topic, 0) for topic in self.graph.sources)
         application = Application(
             self.topology,
             # an application needs serdes that these topologies leave out
@@ -151,6 +146,11 @@ class RunningTask:
             deserialization_exception_handler=deserialization_handler,
             production_exception_handler=production_handler,
         )
+        self.graph = ProcessorGraph.build(application.topology, subtopology, APPLICATION)
+        self.state = state or self._new_state()
+        self.consumer = self.log.log.consumer()
+        self.producer = StreamsProducer(self.log, "app-0" if self.configs.exactly_once else None)
+        self.inputs = frozenset(TopicPartition(topic, 0) for topic in self.graph.sources)
         creator = TaskCreator(
             application, self.directory, self.log, self.consumer, self.producer, self.clock, cache=cache
         )
