@@ -76,9 +76,11 @@ SEEDS := 2000
 simulate: setup ## histories in simulated time, SEEDS of them, in which everything goes wrong: seeds a second, what was met, what broke
 	$(BIN)/python -m tests.simulation --seeds $(SEEDS)
 
-soak: setup $(VENV)/.java-from-pypi ## before a release: the tests that make up their own cases, with 500 of each; then the largest of others, one by one
+soak: setup $(VENV)/.java-from-pypi ## before a release: the tests that make up their own cases, with 500 of each; then the largest of others, one by one, also on a real broker
 	$(PYTEST) $(PARALLEL) -m "$(NO_KAFKA) and hypothesis" --hypothesis-profile=soak
 	$(PYTEST) -m "$(NO_KAFKA) and soak"
+	$(BIN)/python -m tests.oracle.jars
+	ASSIGNOR_REQUIRE_JARS=1 $(PYTEST) -m "(kafka or java) and soak"
 
 test-browser: setup ## the page in a real browser, without Spark (`make browser` installs one)
 	$(PYTEST) -n 2 --dist loadfile -m "browser and not spark" tests/browser
@@ -114,7 +116,7 @@ nginx: ## install Debian's nginx for the tests of the service behind a proxy, wh
 test-kafka: setup $(VENV)/.java-from-pypi ## against a real broker, a real schema registry and Kafka Streams' own classes (needs a JDK 17+ and Maven)
 	$(BIN)/python -m tests.oracle.jars
 	$(BIN)/python -m tests.oracle.schema_registry
-	ASSIGNOR_REQUIRE_JARS=1 $(PYTEST) -n 2 --dist loadfile -m "kafka or java"
+	ASSIGNOR_REQUIRE_JARS=1 $(PYTEST) -n 2 --dist loadfile -m "(kafka or java) and not soak"
 
 # The report is kept beside the history; `python -m tests.history judge build/history/SEED` judges it again.
 MINUTES ?= 30
