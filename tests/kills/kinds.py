@@ -56,8 +56,8 @@ class Answer(Enum):
     """The part of a kind's output that equals the output of a run without faults.
 
     CHANGES: the records of each key, in their order. RECORDS: all records, in any order. LATEST: the last record of
-    each key. VALUES: the last value of each key. A foreign-key join gets its timestamps from whichever side of it was
-    faster.
+    each key. VALUES: the last value of each key. The timestamps of a foreign-key join depend on which of its tasks is
+    faster, and those of other tables on which changes a record cache merges.
     """
 
     CHANGES = "the records of each key"
@@ -320,8 +320,8 @@ KINDS: Mapping[str, Kind] = {
     "emit-sessions": Kind(emit_sessions),
     "foreign-key-join": Kind(foreign_key_join, _BOTH, _BOTH, answer=Answer.VALUES, crosses=True),
     "foreign-key-left-join": Kind(foreign_key_left_join, _BOTH, _BOTH, answer=Answer.VALUES, crosses=True),
-    "table-outer-join": Kind(table_outer_join, _BOTH, _BOTH, cached=_LATEST),
-    "grouped-table": Kind(grouped_table, tables=("left",), answer=_LATEST, crosses=True),
+    "table-outer-join": Kind(table_outer_join, _BOTH, _BOTH, cached=Answer.VALUES),
+    "grouped-table": Kind(grouped_table, tables=("left",), answer=_LATEST, cached=Answer.VALUES, crosses=True),
     "cogroup": Kind(cogroup, _BOTH, cached=_LATEST),
     "cogroup-sessions": Kind(cogroup_sessions, _BOTH, cached=_LATEST),
     "versioned-join": Kind(versioned_join, _BOTH, ("right",)),

@@ -205,7 +205,7 @@ class RandomFaults:
         keys = keys[: self._chance.randrange(1, 30)]
         self._expected.update(keys)
         (partition,) = INPUTS[task]
-        self.log.write(partition, keys, _FIRST_MS + self._timeline.now_ms)
+        self.log.write(partition, [(key, b"", _FIRST_MS + self._timeline.now_ms) for key in keys])
 
     def _pass(self, process: Process) -> None:
         process.rig.commits = self._chance.random() < 0.5

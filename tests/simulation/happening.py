@@ -9,10 +9,10 @@ from coordinator_api.group.group_levers import LeverName
 from coordinator_api.group.outcome import Accepted, Rejected
 from streams_runtime.membership.member_events import CloseAsked, RejoinAsked
 from tests.coordinator_api.group.declarations import declared
+from tests.simulation.cluster import WORDS
 from tests.simulation.fate import Point
 from tests.simulation.faults import LASTING_MS, Fault, Kind, Of
 from tests.simulation.wire import Answer
-from tests.simulation.word_count import WORDS
 
 if TYPE_CHECKING:
     from tests.simulation.database import Session

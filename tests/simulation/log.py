@@ -30,6 +30,9 @@ from tests.simulation.windows import Windows
 ANSWER_TIMEOUT_MS = 500
 _NO_SIGNAL = threading.Event()
 
+Row = tuple[bytes, bytes, int]
+"""The key, the value and the timestamp of a record."""
+
 
 class SharedLog(InMemoryLog):
     """`windows`: what is wrong with it. `appended`: called after each append. `appends`: how many there were."""
@@ -49,11 +52,10 @@ class SharedLog(InMemoryLog):
         stored = self._partitions[partition]
         return [records for _, records in stored.batches[stored.first_index(offset) :]]
 
-    def write(self, partition: TopicPartition, keys: Sequence[bytes], timestamp_ms: int) -> None:
-        """Records of a producer that is nobody's business: keys alone, in one batch."""
-        self._partitions[partition].append(
-            partition, NewBatch([timestamp_ms] * len(keys), list(keys), [b""] * len(keys), None, sum(map(len, keys)))
-        )
+    def write(self, partition: TopicPartition, rows: Sequence[Row]) -> None:
+        """Records of a producer that is nobody's business, in one batch."""
+        keys, values, timestamps_ms = (list(column) for column in zip(*rows, strict=True))
+        self._partitions[partition].append(partition, NewBatch(timestamps_ms, keys, values, None, sum(map(len, keys))))
 
     def tell(self) -> None:
         """That something was written, to all who read."""

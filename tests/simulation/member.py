@@ -21,6 +21,7 @@ from streams_runtime.membership.calls import (
 )
 from streams_runtime.membership.member_machine import MemberMachine
 from streams_runtime.membership.member_subscription import SubscriptionWriter
+from tests.simulation.cluster import WORDS
 from tests.simulation.coordinated_group import CoordinatedGroup
 from tests.simulation.coordinator import SimulatedCoordinator
 from tests.simulation.fate import ProcessKilled
@@ -28,7 +29,6 @@ from tests.simulation.faults import Kind
 from tests.simulation.stream_thread import SimulatedStreamThread
 from tests.simulation.timeline import Action, Due
 from tests.simulation.wire import Answer, Joined, NoAnswer, Reply, failure_of, join_event
-from tests.simulation.word_count import WORDS
 
 if TYPE_CHECKING:
     from tests.simulation.process import SimulatedProcess

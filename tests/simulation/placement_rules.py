@@ -9,9 +9,9 @@ from coordinator_api.group.image import ClassicGroupMember, GroupImage
 from coordinator_api.group.records import GenerationStarted, GroupEmptied, MemberRemoved, RebalanceCompleted
 from coordinator_api.group.states import RebalanceOutcome, RemovalReason
 from coordinator_api.group.subscriptions import assigned_tasks, process_of
+from tests.simulation.cluster import TASKS
 from tests.simulation.database import Write
 from tests.simulation.rule_names import Rule
-from tests.simulation.word_count import TASKS
 
 _LATE = (RemovalReason.REBALANCE_TIMEOUT, RemovalReason.ASSIGNMENT_NOT_FETCHED)
 

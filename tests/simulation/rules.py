@@ -23,13 +23,13 @@ from coordinator_api.group.subscriptions import assigned_tasks, process_of
 from streams_runtime.membership.calls import IllegalGeneration, UnknownMemberId
 from streams_runtime.membership.member_events import AssignmentFailed
 from streams_runtime.membership.member_state import Phase
+from tests.simulation.cluster import TASKS
 from tests.simulation.database import Write, decoded_once
 from tests.simulation.faults import Kind, Of
 from tests.simulation.member import SESSION_TIMEOUT_MS, ProcessMember
 from tests.simulation.pause_rule import PauseRule
 from tests.simulation.placement_rules import broken_by
 from tests.simulation.rule_names import Rule
-from tests.simulation.word_count import TASKS
 
 if TYPE_CHECKING:
     from tests.simulation.coordinated_group import CoordinatedGroup

@@ -5,7 +5,7 @@ seed draws which kinds of faults it has at all (swarm testing): in a history wit
 """
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from random import Random
 
 from tests.simulation.faults import LASTING_MS, MORE_OFTEN, NEEDS, ON_POSTGRESQL, Fault, Kind, Of, parsed, pattern_of
@@ -30,6 +30,7 @@ _GROUP = (
     "group {number}: {guarantee}, {standbys} standbys, initial delay {initial_delay_ms} ms, "
     "rebalance timeout {rebalance_timeout_ms} ms"
 )
+_WINDOWS = "group {number} counts visits and pairs words"
 _PROCESS = "process {number} of group {group}: {threads} {kind} members, from {start_ms} ms"
 
 
@@ -37,6 +38,7 @@ _PROCESS = "process {number} of group {group}: {threads} {kind} members, from {s
 class GroupPlan:
     """`initial_delay_ms`: group.initial.rebalance.delay.ms. `exactly_once`: its processing guarantee.
     `rebalance_timeout_ms`: max.poll.interval.ms; the session timeout is 6,000 ms, which may be more or less.
+    `has_windows`: it has sessions and a join of streams, and else it counts words.
     """
 
     number: int
@@ -44,9 +46,11 @@ class GroupPlan:
     standbys: int = 1
     exactly_once: bool = True
     rebalance_timeout_ms: int = 8_000
+    has_windows: bool = False
 
     def text(self) -> str:
-        return _GROUP.format(guarantee="exactly-once" if self.exactly_once else "at-least-once", **asdict(self))
+        line = _GROUP.format(guarantee="exactly-once" if self.exactly_once else "at-least-once", **asdict(self))
+        return f"{line}\n{_WINDOWS.format(number=self.number)}" if self.has_windows else line
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +116,8 @@ def drawn(seed: int) -> Schedule:
         )
         for number in range(1, FEWEST_GROUPS + 1)
     )
+    has_windows = Random(f"{seed} windows").randint(1, 3 * FEWEST_GROUPS)  # in two seeds of three none of them
+    groups = tuple(replace(group, has_windows=group.number == has_windows) for group in groups)
     faults_ms, gaps_ms = chance.choice(LASTING)
     processes = _processes(groups, faults_ms, chance)
     coordinators = _coordinators(chance)
@@ -191,7 +197,11 @@ def parse(text: str) -> Schedule:
     groups, processes, faults, coordinators = [], [], [], ONE_WITH_A_FILE
     for line in lines[1:]:
         if said := _said(_GROUP, line):
-            groups.append(GroupPlan(exactly_once=said.pop("guarantee") == "exactly-once", **_numbers(said)))
+            exactly_once = said.pop("guarantee") == "exactly-once"
+            groups.append(GroupPlan(exactly_once=exactly_once, has_windows=False, **_numbers(said)))
+        elif said := _said(_WINDOWS, line):
+            number = int(said["number"])
+            groups = [replace(group, has_windows=group.has_windows or group.number == number) for group in groups]
         elif said := _said(_PROCESS, line):
             processes.append(ProcessPlan(is_static=said.pop("kind") == "static", **_numbers(said)))
         elif said := _said(_COORDINATORS, line):

@@ -8,11 +8,12 @@ sure. A crash keeps some of what was written since, never a part without all bef
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import cast
+from types import MappingProxyType
+from typing import Any, cast
 
 from assignor.topology.builder import LOGGED
 from assignor.topology.group_topology import ChangelogConfig
@@ -20,11 +21,19 @@ from assignor.types import TopicPartition
 from streams_runtime.common.errors import InvalidStateStore, ProcessorStateError, StoreCorrupted
 from streams_runtime.logs.base import RecordBatch
 from streams_runtime.serdes import LongSerde, StringSerde
+from streams_runtime.state_stores.builders import SerdesStoreBuilder
 from streams_runtime.state_stores.change_logging import ChangeLoggingKeyValueBytesStore
 from streams_runtime.state_stores.in_memory_stores import InMemoryKeyValueStore
+from streams_runtime.state_stores.key_ranges import merged
 from streams_runtime.state_stores.key_value import SerdesKeyValueStore
 from streams_runtime.state_stores.rocksdb import ROCKSDB_DIRECTORY, KeepOffset, RocksDBStore
-from streams_runtime.state_stores.state_store import KeyValueBytesStore, StoreContext
+from streams_runtime.state_stores.state_store import (
+    Entries,
+    KeyValueBytesStore,
+    StateStore,
+    StoreBuilder,
+    StoreContext,
+)
 from streams_runtime.state_stores.transaction_buffer import TransactionBuffer
 from tests.simulation.disk import Batch, Database, DiskView, Machine
 
@@ -104,7 +113,7 @@ class SimulatedStore(_StoreOnDisk):
 
 
 class SimulatedRocksDB(_StoreOnDisk):
-    """`RocksDBStore`, as far as a transaction buffer calls it for a key-value store."""
+    """`RocksDBStore`, as far as a transaction buffer calls it."""
 
     committed_offset: int | None = None
 
@@ -128,9 +137,13 @@ class SimulatedRocksDB(_StoreOnDisk):
         keys: Iterable[bytes | None],
         values: Iterable[bytes | None],
         offset: int | KeepOffset | None = KeepOffset.KEEP,
-        _deleted_ranges: Iterable[tuple[bytes, bytes]] = (),
+        deleted_ranges: Iterable[tuple[bytes, bytes]] = (),
     ) -> None:
-        batch = Batch(tuple(zip(keys, values, strict=True)), offset)
+        entries = [*zip(keys, values, strict=True)]
+        for start, exclusive_end in deleted_ranges:
+            live = {key for key in (*self.content, *(key for key, _ in entries)) if key is not None}
+            entries += [(key, None) for key in sorted(live) if start <= key < exclusive_end]
+        batch = Batch(tuple(entries), offset)
         assert self._view is not None
         with self._failures("write"):
             self._view.write(self._opened, self._path, batch)
@@ -140,6 +153,26 @@ class SimulatedRocksDB(_StoreOnDisk):
         if not isinstance(offset, KeepOffset):
             self.committed_offset = offset
 
+    def scan(
+        self,
+        start: bytes | None,
+        exclusive_end: bytes | None,
+        *,
+        reverse: bool = False,
+        changed: Mapping[bytes, bytes | None] = MappingProxyType({}),
+    ) -> Entries:
+        return merged(iter(super().scan(start, exclusive_end, reverse=reverse)), changed, reverse=reverse)
+
+    def scan_ranges(
+        self,
+        ranges: Iterable[tuple[bytes, bytes]],
+        *,
+        reverse: bool = False,
+        changed: Mapping[bytes, bytes | None] = MappingProxyType({}),
+    ) -> Entries:
+        found = [entry for start, end in ranges for entry in self.scan(start, end, reverse=reverse)]
+        return merged(iter(found), changed, reverse=reverse)
+
 
 def stored_offset(view: DiskView, application_id: str, directory: Path) -> tuple[TopicPartition, int] | None:
     """As that of RocksDB. `directory`: of a closed store, below that of its task."""
@@ -148,6 +181,36 @@ def stored_offset(view: DiskView, application_id: str, directory: Path) -> tuple
         return None
     partition = int(directory.parent.parent.name.partition("_")[2])
     return TopicPartition(f"{application_id}-{directory.name}-changelog", partition), offset
+
+
+def on_disk(store: Any) -> _StoreOnDisk:
+    """The part of a store that is on the simulated disk, below all others."""
+    while not isinstance(store, _StoreOnDisk):
+        store = store.inner
+    return store
+
+
+@dataclass(frozen=True)
+class OnSimulatedDisk:
+    """A `StoreBuilder` whose stores are those of `builder`, but for the database below their transaction buffers."""
+
+    builder: SerdesStoreBuilder[Any, Any]
+
+    @property
+    def name(self) -> str:
+        return self.builder.name
+
+    @property
+    def changelog(self) -> ChangelogConfig | None:
+        return self.builder.changelog
+
+    def build(self) -> StateStore:
+        store: Any = cast(StoreBuilder, self.builder).build()
+        buffer = store
+        while not isinstance(buffer, TransactionBuffer):
+            buffer = buffer.inner
+        buffer.inner = cast(RocksDBStore, SimulatedRocksDB(self.name))
+        return store  # type: ignore[no-any-return]
 
 
 @dataclass(frozen=True)
@@ -165,13 +228,8 @@ class CountsBuilder:
 
 
 class CountsStore(SerdesKeyValueStore[str, int]):
-    """`on_disk`: what it has on the disk."""
-
-    __slots__ = ("on_disk",)
-
     def __init__(self, name: str, *, keeps_offset: bool) -> None:
-        self.on_disk = SimulatedRocksDB(name) if keeps_offset else SimulatedStore(name)
-        bytes_store: KeyValueBytesStore = self.on_disk
+        bytes_store: KeyValueBytesStore = SimulatedStore(name)
         if keeps_offset:
-            bytes_store = TransactionBuffer(cast(RocksDBStore, self.on_disk))
+            bytes_store = TransactionBuffer(cast(RocksDBStore, SimulatedRocksDB(name)))
         super().__init__(ChangeLoggingKeyValueBytesStore(bytes_store), StringSerde(), LongSerde())

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Self, cast
 
-from assignor.types import ProcessId, TaskId
+from assignor.types import ProcessId, TaskId, TopicPartition
 from streams_runtime.common.clock import Clock
 from streams_runtime.common.errors import TaskMigrated
 from streams_runtime.common.metrics import TaskMetrics, ThreadMetrics
@@ -32,11 +32,11 @@ from streams_runtime.processors.graph import ProcessorGraph
 from streams_runtime.tasks.state_directory import PROCESS_FILE_NAME, StateDirectory
 from streams_runtime.tasks.state_manager import StateManager
 from tests.simulation.clocks import Pauses, ThreadClock
+from tests.simulation.cluster import SimulatedCluster
 from tests.simulation.disk import Machine
 from tests.simulation.fate import Fate, ProcessKilled
 from tests.simulation.log import LogView, SimulatedConsumer
-from tests.simulation.simulated_store import CountsStore, stored_offset
-from tests.simulation.word_count import STORE, SimulatedCluster
+from tests.simulation.simulated_store import on_disk, stored_offset
 
 CHECKPOINT_DELTA = 20
 """Standbys write a checkpoint when they have moved by more than this, so that a short history has some."""
@@ -301,9 +301,11 @@ class SimulatedStreamThread:
         if self.has_ended:
             return
         for task in self._tasks.updating:
-            held = cast(CountsStore, task.stores[STORE]).on_disk.content
-            (offset,) = task.changelog_offsets().values()
-            self.cluster.check_store(task.id, held, offset, f"the standby in {self.name}")
+            offsets = task.changelog_offsets()
+            for name, store in task.stores.items():
+                offset = offsets[TopicPartition(self.cluster.changelogs[name], task.id.partition)]
+                held = on_disk(store).content
+                self.cluster.check_store(task.id, name, held, offset, f"the standby in {self.name}")
 
     # --- inside
 

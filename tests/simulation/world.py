@@ -12,6 +12,7 @@ from coordinator_api.group.group_levers import LeverName
 from coordinator_api.group.image import GroupImage
 from coordinator_api.group.liveness import GroupLimits
 from tests.coordinator_api.group.declarations import declared
+from tests.simulation.cluster import WORDS, SimulatedCluster
 from tests.simulation.coordinated_group import GroupSetting
 from tests.simulation.coordinator import SimulatedCoordinator
 from tests.simulation.coverage import Coverage
@@ -25,8 +26,9 @@ from tests.simulation.places import Place
 from tests.simulation.rules import Rules
 from tests.simulation.schedule import FEWEST_EVENTS, GroupPlan, Schedule
 from tests.simulation.timeline import Timeline
+from tests.simulation.visits_and_pairs import VisitsAndPairs
 from tests.simulation.windows import Windows
-from tests.simulation.word_count import WORDS, SimulatedCluster, StoreKind
+from tests.simulation.word_count import COUNTING, WordCounts
 
 GRACE_MS = 200
 WORDS_EVERY_MS = 2_500
@@ -82,9 +84,12 @@ class World:
     def _group(self, plan: GroupPlan) -> SimulatedGroup:
         group_id = f"group-{plan.number}"
         log_windows = Windows(self.timeline, f"the log of {group_id}", self.struck)
-        kinds = list(StoreKind)
-        kind = kinds[(plan.number - 1) % len(kinds)]
-        cluster = SimulatedCluster(self.timeline, group_id, log_windows, kind, exactly_once=plan.exactly_once)
+        cluster: SimulatedCluster
+        if plan.has_windows:
+            cluster = VisitsAndPairs(self.timeline, group_id, log_windows, exactly_once=plan.exactly_once)
+        else:
+            kind = COUNTING[(plan.number - 1) % len(COUNTING)]
+            cluster = WordCounts(self.timeline, group_id, log_windows, kind, exactly_once=plan.exactly_once)
         configs = AssignmentConfigs(num_standby_replicas=plan.standbys, acceptable_recovery_lag=10)
         leader = Leader(group_id, configs, cluster.changelog_ends)
         windows = Windows(self.timeline, group_id, self.struck)
