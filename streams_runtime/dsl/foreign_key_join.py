@@ -10,6 +10,11 @@ gets a response of its own. The topology nodes are those of Kafka:
                                                       right table -> ForeignTableJoin --------^
 
 `context.task_id.partition` is the partition of the left row, because a task reads the partitions with its own number.
+
+As in Kafka, an inner join may keep a row that it should delete. If a right row is deleted, or if a left row is deleted
+and added again, and the left row changes before the response to the deletion arrives, that response is dropped. The
+subscription for the new left value then requests a response only if there is a right row. A left join always requests a
+response, so it has no such case.
 Source: `KTableImpl.doJoinOnForeignKey` and the package `foreignkeyjoin` (KIP-213, KIP-775).
 """
 
