@@ -22,7 +22,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypedDict, Unpack
 from urllib.parse import quote
 
 import httpx
@@ -84,6 +84,18 @@ class QueryFailed(AssignorFault):
         self.code = code
 
 
+class QueryOptions(TypedDict, total=False):
+    """The options of every query. `max_lag`: the largest accepted lag of a copy, in changelog records; None to accept
+    only the active copy. `partition`: the partition of the key; needed only if the application writes the keys with a
+    custom partitioner. `isolation_level`: READ_COMMITTED to read what the last commit wrote, READ_UNCOMMITTED to read
+    also later changes; None for the level that the instance has in its config `isolation.level`.
+    """
+
+    max_lag: int | None
+    partition: int | None
+    isolation_level: IsolationLevel | None
+
+
 class AnotherApplication(AssignorFault):
     """The instance at this address belongs to another application."""
 
@@ -104,7 +116,8 @@ class Tries:
 
 class StateStoreClient(AbstractContextManager["StateStoreClient"]):
     """A client for queries of one application's stores. Several threads may use a client at the same time. The caller
-    has to close the client after use. Every method may raise QueryFailed.
+    has to close the client after use. Every method may raise QueryFailed. `QueryOptions` describes the options of
+    queries.
 
     The time-out of an HTTP call is the shortest of three times: 2 s, a quarter of the query's time limit, and the time
     that is left for the query. The time-out is never shorter than 50 ms. If an instance cannot be reached, sends an
@@ -150,55 +163,23 @@ class StateStoreClient(AbstractContextManager["StateStoreClient"]):
         store: str,
         key: bytes,
         *,
-        max_lag: int | None = None,
-        partition: int | None = None,
         window_start_ms: int | None = None,
         as_of_ms: int | None = None,
-        isolation_level: IsolationLevel | None = None,
+        **options: Unpack[QueryOptions],
     ) -> StoreValue:
-        """Returns the value of a key. `key`: the bytes of the key, as the store's key serde writes them. `max_lag`: the
-        largest accepted lag of a copy, in changelog records; None to accept only the active copy.
-
-        `partition`: the partition of the key; needed only if the application writes the keys with a custom partitioner.
+        """Returns the value of a key. `key`: the bytes of the key, as the store's key serde writes them.
         `window_start_ms`: the start of the window; only for window stores. `as_of_ms`: the time to read; only for
-        versioned stores. `isolation_level`: READ_COMMITTED to read what the last commit wrote, READ_UNCOMMITTED to read
-        also later changes; None for the level that the instance has in its config `isolation.level`.
+        versioned stores.
         """
-        parameters = _parameters(
-            key,
-            max_lag=max_lag,
-            partition=partition,
-            window_start_ms=window_start_ms,
-            as_of_ms=as_of_ms,
-            isolation_level=isolation_level,
-        )
-        return self._query(store, key, "key", parameters, partition, max_lag, value_of)
+        bounds = {"window_start_ms": window_start_ms, "as_of_ms": as_of_ms}
+        return self._query(store, key, "key", value_of, bounds, **options)
 
     def windows(
-        self,
-        store: str,
-        key: bytes,
-        from_ms: int,
-        to_ms: int,
-        *,
-        max_lag: int | None = None,
-        partition: int | None = None,
-        limit: int = 100,
-        isolation_level: IsolationLevel | None = None,
+        self, store: str, key: bytes, from_ms: int, to_ms: int, *, limit: int = 100, **options: Unpack[QueryOptions]
     ) -> StoreWindows:
-        """Returns the windows of a key that start between `from_ms` and `to_ms`, inclusive. The parameters `max_lag`,
-        `partition` and `isolation_level` are as in `get`.
-        """
-        parameters = _parameters(
-            key,
-            max_lag=max_lag,
-            partition=partition,
-            from_ms=from_ms,
-            to_ms=to_ms,
-            limit=limit,
-            isolation_level=isolation_level,
-        )
-        return self._query(store, key, "windows", parameters, partition, max_lag, windows_of)
+        """Returns the windows of a key that start between `from_ms` and `to_ms`, inclusive."""
+        bounds = {"from_ms": from_ms, "to_ms": to_ms, "limit": limit}
+        return self._query(store, key, "windows", windows_of, bounds, **options)
 
     def sessions(
         self,
@@ -207,25 +188,14 @@ class StateStoreClient(AbstractContextManager["StateStoreClient"]):
         *,
         earliest_end_ms: int | None = None,
         latest_start_ms: int | None = None,
-        max_lag: int | None = None,
-        partition: int | None = None,
         limit: int = 100,
-        isolation_level: IsolationLevel | None = None,
+        **options: Unpack[QueryOptions],
     ) -> StoreSessions:
         """Returns the sessions of a key that end at `earliest_end_ms` or later, and start at `latest_start_ms` or
-        earlier. If a bound is None, the range is open at this end. The parameters `max_lag`, `partition` and
-        `isolation_level` are as in `get`.
+        earlier. If a bound is None, the range is open at this end.
         """
-        parameters = _parameters(
-            key,
-            max_lag=max_lag,
-            partition=partition,
-            earliest_end_ms=earliest_end_ms,
-            latest_start_ms=latest_start_ms,
-            limit=limit,
-            isolation_level=isolation_level,
-        )
-        return self._query(store, key, "sessions", parameters, partition, max_lag, sessions_of)
+        bounds = {"earliest_end_ms": earliest_end_ms, "latest_start_ms": latest_start_ms, "limit": limit}
+        return self._query(store, key, "sessions", sessions_of, bounds, **options)
 
     def versions(
         self,
@@ -234,25 +204,14 @@ class StateStoreClient(AbstractContextManager["StateStoreClient"]):
         from_ms: int | None = None,
         to_ms: int | None = None,
         *,
-        max_lag: int | None = None,
-        partition: int | None = None,
         limit: int = 100,
-        isolation_level: IsolationLevel | None = None,
+        **options: Unpack[QueryOptions],
     ) -> StoreVersions:
         """Returns the versions of a key that were valid at some time between `from_ms` and `to_ms`, inclusive. If a
-        bound is None, the range is open at this end. The parameters `max_lag`, `partition` and `isolation_level` are as
-        in `get`.
+        bound is None, the range is open at this end.
         """
-        parameters = _parameters(
-            key,
-            max_lag=max_lag,
-            partition=partition,
-            from_ms=from_ms,
-            to_ms=to_ms,
-            limit=limit,
-            isolation_level=isolation_level,
-        )
-        return self._query(store, key, "versions", parameters, partition, max_lag, versions_of)
+        bounds = {"from_ms": from_ms, "to_ms": to_ms, "limit": limit}
+        return self._query(store, key, "versions", versions_of, bounds, **options)
 
     def key_metadata(self, store: str, key: bytes, *, partition: int | None = None) -> KeyQueryMetadata:
         """Returns the partition of a key, and the hosts of its active copy and standbys."""
@@ -287,13 +246,19 @@ class StateStoreClient(AbstractContextManager["StateStoreClient"]):
         store: str,
         key: bytes,
         what: str,
-        parameters: Mapping[str, str | int],
-        partition: int | None,
-        max_lag: int | None,
         read: Callable[[Mapping[str, Any], CopyAnswered], Answer],
+        bounds: Mapping[str, int | None],
+        *,
+        max_lag: int | None = None,
+        partition: int | None = None,
+        isolation_level: IsolationLevel | None = None,
     ) -> Answer:
+        """`bounds`: the parameters that only this kind of query has. The last parameters are `QueryOptions`."""
         tries = Tries(self._timeout_s)
         path = store_path(store, what)
+        given = {**bounds, "max_lag": max_lag, "partition": partition, "isolation_level": isolation_level}
+        parameters: dict[str, str | int] = {name: value for name, value in given.items() if value is not None}
+        parameters["key_base64"] = base64.b64encode(key).decode()
 
         def ask(host: str) -> tuple[Answer, CopyAnswered] | None:
             def answer_of(document: Mapping[str, Any]) -> tuple[Answer, CopyAnswered]:
@@ -436,11 +401,6 @@ class StateStoreClient(AbstractContextManager["StateStoreClient"]):
         """
         if self._application_id is not None and application_id != self._application_id:
             raise AnotherApplication(f"serves the application {application_id}, not {self._application_id}")
-
-
-def _parameters(key: bytes, **optional: str | int | None) -> dict[str, str | int]:
-    given = {name: value for name, value in optional.items() if value is not None}
-    return {"key_base64": base64.b64encode(key).decode(), **given}
 
 
 def store_path(store: str, *more: str) -> str:
