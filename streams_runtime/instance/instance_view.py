@@ -22,7 +22,7 @@ from streams_runtime.logs.base import IsolationLevel, Log
 from streams_runtime.logs.log_errors import LogError
 from streams_runtime.membership.member_events import PartitionHosts
 from streams_runtime.processors.graph import serde_topic
-from streams_runtime.processors.topology import SinkSettings
+from streams_runtime.processors.runtime import SinkSettings
 from streams_runtime.queries.store_metadata import StoreCopy, StoreLocation
 from streams_runtime.state_stores.builders import builder_for_topic
 

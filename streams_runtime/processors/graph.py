@@ -43,7 +43,7 @@ from streams_runtime.processors.nodes import (
     SinkRunner,
     SourceRunner,
 )
-from streams_runtime.processors.runtime import TaskRuntime
+from streams_runtime.processors.runtime import SinkSettings, TaskRuntime
 from streams_runtime.processors.topology import SinkSettings, SourceSettings, Topology
 from streams_runtime.state_stores.builders import SerdesStoreBuilder, builder_for_topic, builder_without_caching
 from streams_runtime.state_stores.state_store import StateStore, StoreBuilder

@@ -12,7 +12,7 @@ from streams_runtime.common.errors import StreamsRuntimeError
 from streams_runtime.common.records import Headers, Record
 from streams_runtime.processors.api import Processor
 from streams_runtime.processors.context import Children, CurrentNode, NodeContext, Operator, Receiver
-from streams_runtime.processors.runtime import TaskRuntime
+from streams_runtime.processors.runtime import SinkSettings, TaskRuntime
 from streams_runtime.processors.topology import SinkSettings, SourceSettings
 from streams_runtime.serdes.defaults import REQUIRED
 from streams_runtime.state_stores.builders import SerdesStoreBuilder, builder_with_serdes
@@ -197,7 +197,7 @@ class SinkRunner(NodeRunner):
         settings, runtime = self._settings, self._runtime
 
         def sink_of(topic: str) -> Receiver:
-            return runtime.sink(self.name, topic, settings.key_serde, settings.value_serde, settings.partitioner)
+            return runtime.sink(self.name, topic, settings)
 
         extractor, sinks = settings.topic_extractor, dict[str, Receiver]()
         if extractor is None:

@@ -5,6 +5,7 @@ Source: `InternalProcessorContext`, `RecordCollector`.
 """
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
 from assignor.types import TaskId
@@ -18,8 +19,14 @@ from streams_runtime.common.errors import (
 from streams_runtime.common.losses import TaskLosses
 from streams_runtime.common.records import Headers, RecordMetadata
 from streams_runtime.logs.log_errors import LogTimeout
-from streams_runtime.processors.api import Cancellable, PunctuationType, Punctuator, StreamPartitioner
-from streams_runtime.serdes import Serde
+from streams_runtime.processors.api import (
+    Cancellable,
+    PunctuationType,
+    Punctuator,
+    StreamPartitioner,
+    TopicNameExtractor,
+)
+from streams_runtime.serdes import BYTES, Serde
 from streams_runtime.state_stores.state_store import StateStore
 from streams_runtime.state_stores.thread_cache import RecordContexts
 
@@ -38,6 +45,18 @@ class RunPosition(NamedTuple):
     place: int
     stream_time_ms: int
     in_batch: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class SinkSettings:
+    """The settings of a sink. `partitioner`: chooses the partition; None to use Kafka's hash of the key's bytes.
+    `topic_extractor`: chooses the topic of each record; None if the sink has a topic.
+    """
+
+    key_serde: Serde[Any] = BYTES
+    value_serde: Serde[Any] = BYTES
+    partitioner: StreamPartitioner | None = None
+    topic_extractor: TopicNameExtractor | None = None
 
 
 class TaskRuntime(RecordContexts, Protocol):
@@ -79,18 +98,9 @@ class TaskRuntime(RecordContexts, Protocol):
     @property
     def losses(self) -> TaskLosses: ...
 
-    def sink(
-        self,
-        node: str,
-        topic: str,
-        key_serde: Serde[Any],
-        value_serde: Serde[Any],
-        partitioner: StreamPartitioner | None,
-    ) -> Callable[[Any, Any, int, Headers], None]:
+    def sink(self, node: str, topic: str, settings: SinkSettings) -> Callable[[Any, Any, int, Headers], None]:
         """Returns the receiver of a sink, which writes records to a topic. `node`: the name of the sink. `topic`: the
         full name of the topic.
-
-        `partitioner`: None for Kafka's hash of the key's bytes.
         """
 
     @property

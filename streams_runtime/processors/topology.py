@@ -24,6 +24,7 @@ from assignor.topology.group_topology import GroupTopology
 from streams_runtime.logs.base import OffsetReset
 from streams_runtime.processors.api import FixedKeyProcessor, StreamPartitioner, TimestampExtractor, TopicNameExtractor
 from streams_runtime.processors.context import NodeSupplier, Operator
+from streams_runtime.processors.runtime import SinkSettings
 from streams_runtime.serdes import BYTES, NestedSerde, Serde, serde_fault
 from streams_runtime.serdes.defaults import DefaultSerdes
 from streams_runtime.state_stores.builders import builder_with_serdes
@@ -42,18 +43,6 @@ class SourceSettings:
     value_serde: Serde[Any] = BYTES
     timestamp_extractor: TimestampExtractor | None = None
     auto_offset_reset: OffsetReset | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class SinkSettings:
-    """The settings of a sink. `partitioner`: chooses the partition; None to use Kafka's hash of the key's bytes.
-    `topic_extractor`: chooses the topic of each record; None if the sink has a topic.
-    """
-
-    key_serde: Serde[Any] = BYTES
-    value_serde: Serde[Any] = BYTES
-    partitioner: StreamPartitioner | None = None
-    topic_extractor: TopicNameExtractor | None = None
 
 
 class Topology:

@@ -43,12 +43,10 @@ from streams_runtime.processors.api import (
     FailedRecord,
     PunctuationType,
     Punctuator,
-    StreamPartitioner,
 )
 from streams_runtime.processors.context import Receiver
 from streams_runtime.processors.graph import ProcessorGraph
-from streams_runtime.processors.runtime import TASK_ERRORS, RunPosition
-from streams_runtime.serdes import Serde
+from streams_runtime.processors.runtime import TASK_ERRORS, RunPosition, SinkSettings
 from streams_runtime.state_stores.state_store import CommitLoggingStore, StateStore, logs_at_commit
 from streams_runtime.state_stores.thread_cache import ContextTuple, TaskCache, ThreadCache, extra_bytes
 from streams_runtime.tasks.exception_handling import NO_RECORD, ExceptionHandling, failed_output
@@ -355,16 +353,9 @@ class ProcessorRuntime:
         self.stream_time_ms = position.stream_time_ms
         self._in_batch = in_batch
 
-    def sink(
-        self,
-        node: str,
-        topic: str,
-        key_serde: Serde[Any],
-        value_serde: Serde[Any],
-        partitioner: StreamPartitioner | None,
-    ) -> Receiver:
+    def sink(self, node: str, topic: str, settings: SinkSettings) -> Receiver:
         """See `TaskRuntime.sink`."""
-        send, handling = self.collector.sink(node, topic, key_serde, value_serde, partitioner), self._handling
+        send, handling = self.collector.sink(node, topic, settings), self._handling
         if not handling.calls_production_handler:
             return send
 

@@ -37,7 +37,8 @@ from streams_runtime.logs.partitioner import positive_hash
 from streams_runtime.logs.record_limits import RecordLimits
 from streams_runtime.processors.api import KeyPrefixPartitioner, StreamPartitioner
 from streams_runtime.processors.context import Receiver
-from streams_runtime.serdes import BYTES, NestedSerde, Serde, serde_for_topic, serializer_of
+from streams_runtime.processors.runtime import SinkSettings
+from streams_runtime.serdes import NestedSerde, serde_for_topic, serializer_of
 from streams_runtime.tasks.needed_changes import NeededChanges
 
 MOST_ROWS = 10_000
@@ -53,6 +54,8 @@ _HOT_KEYS = 100_000
 _logger = logging.getLogger(__name__)
 
 _FENCED = (ProducerFenced, CommitFenced)
+
+_BYTES_SINK = SinkSettings()
 
 
 class _PartitionRows:
@@ -109,14 +112,7 @@ class RecordCollector:
 
     # --- Records for output topics.
 
-    def sink(
-        self,
-        node: str,
-        topic: str,
-        key_serde: Serde[Any] = BYTES,
-        value_serde: Serde[Any] = BYTES,
-        partitioner: StreamPartitioner | None = None,
-    ) -> Receiver:
+    def sink(self, node: str, topic: str, settings: SinkSettings = _BYTES_SINK) -> Receiver:
         """Returns the receiver, which is a function: it serializes records, chooses their partitions and collects them
         for this topic. Do not call the receiver after `clear`.
 
@@ -125,9 +121,9 @@ class RecordCollector:
         receiver raises StreamsRuntimeError if the topic or the partition does not exist, or if the topic cannot take
         the record.
         """
-        serialize_key = serializer_of(serde_for_topic(key_serde, topic, is_key=True))
-        serialize_value = serializer_of(serde_for_topic(value_serde, topic, is_key=False))
-        choose, suffix_bytes = None, 0
+        serialize_key = serializer_of(serde_for_topic(settings.key_serde, topic, is_key=True))
+        serialize_value = serializer_of(serde_for_topic(settings.value_serde, topic, is_key=False))
+        choose, suffix_bytes, partitioner = None, 0, settings.partitioner
         if isinstance(partitioner, KeyPrefixPartitioner):
             suffix_bytes = partitioner.unhashed_suffix_bytes
         elif partitioner is not None:
@@ -150,7 +146,7 @@ class RecordCollector:
                 raise
             except Exception as error:
                 where = f"sink {node} cannot write to topic {topic}"
-                raise SerdeMismatch(where, key_serde, value_serde, key, value, error) from error
+                raise SerdeMismatch(where, settings.key_serde, settings.value_serde, key, value, error) from error
             hashed = key_bytes[:-suffix_bytes] if suffix_bytes and key_bytes is not None else key_bytes
             for rows in chosen or only or rows_of_keys.get(hashed) or find_rows(hashed):
                 if headers or not rows.limits.takes_unchecked(key_bytes, value_bytes, timestamp_ms):

@@ -7,12 +7,12 @@ from typing import Any, NamedTuple
 from assignor import TaskId
 from assignor.topology.builder import LOGGED
 from assignor.topology.group_topology import ChangelogConfig
-from streams_runtime import Headers, Processor, ProcessorContext, PunctuationType, Record, RecordMetadata, Serde
+from streams_runtime import Headers, Processor, ProcessorContext, PunctuationType, Record, RecordMetadata
 from streams_runtime.common.losses import TaskLosses, uncounted
 from streams_runtime.logs.base import RecordBatch
-from streams_runtime.processors.api import Punctuator, StreamPartitioner
+from streams_runtime.processors.api import Punctuator
 from streams_runtime.processors.context import Receiver
-from streams_runtime.processors.runtime import RunPosition
+from streams_runtime.processors.runtime import RunPosition, SinkSettings
 from streams_runtime.state_stores.state_store import StateStore, StoreContext
 from streams_runtime.state_stores.thread_cache import ContextTuple
 
@@ -62,14 +62,7 @@ class RecordingRuntime:
     position: RunPosition | None = None
     processor_metadata: dict[str, int] = field(default_factory=dict)
 
-    def sink(
-        self,
-        node: str,
-        topic: str,
-        key_serde: Serde[Any],
-        value_serde: Serde[Any],
-        partitioner: StreamPartitioner | None,
-    ) -> Receiver:
+    def sink(self, node: str, topic: str, settings: SinkSettings) -> Receiver:
         def send(key: Any, value: Any, timestamp_ms: int, headers: Headers) -> None:
             self.sent.append(Sent(topic, key, value, timestamp_ms, headers))
 

@@ -11,7 +11,7 @@ from assignor.errors import TopologyError
 from assignor.topology.group_topology import RepartitionTopic, Subtopology, SubtopologyStore
 from streams_runtime import STRING, Processor, Record, Topology
 from streams_runtime.processors.graph import ProcessorGraph
-from streams_runtime.processors.topology import SinkSettings
+from streams_runtime.processors.runtime import SinkSettings
 from tests.known import known
 from tests.streams_runtime.processors.recording_runtime import EmptyStoreBuilder, PassOn, RecordingRuntime, Sent
 

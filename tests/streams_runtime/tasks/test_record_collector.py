@@ -11,6 +11,7 @@ from streams_runtime.common.losses import DropReason, uncounted
 from streams_runtime.logs.partitioner import partition_of
 from streams_runtime.processors.api import StreamPartitioner
 from streams_runtime.processors.context import Receiver
+from streams_runtime.processors.runtime import SinkSettings
 from streams_runtime.tasks.needed_changes import NeededChanges
 from streams_runtime.tasks.record_collector import RecordCollector, StreamsProducer
 from tests.streams_runtime.tasks.watched_log import WatchedLog
@@ -33,7 +34,7 @@ def collector(log: WatchedLog) -> tuple[RecordCollector, StreamsProducer]:
 
 
 def sink(one: RecordCollector, partitioner: StreamPartitioner | None = None) -> Receiver:
-    return one.sink("words", "out", STRING, LONG, partitioner)
+    return one.sink("words", "out", SinkSettings(STRING, LONG, partitioner))
 
 
 def second(_key: Any, _value: Any, _partitions: int) -> int:
@@ -139,7 +140,7 @@ def test_should_name_sink_topic_serdes_and_types_when_a_serde_does_not_fit(
 
 def test_should_refuse_an_unknown_topic_until_it_is_there(log: WatchedLog) -> None:
     one, producer = collector(log)
-    sinks = one.sink("hashing", "later"), one.sink("choosing", "later", partitioner=second)
+    sinks = one.sink("hashing", "later"), one.sink("choosing", "later", SinkSettings(partitioner=second))
     for send in sinks * 2:
         with pytest.raises(StreamsRuntimeError, match=r"task \[0_1\] topic later is not there"):
             send(b"k", b"v", 5, ())
