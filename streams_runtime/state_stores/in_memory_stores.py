@@ -14,7 +14,7 @@ from abc import ABC, abstractmethod
 from bisect import bisect_left, bisect_right, insort
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from threading import Lock
-from typing import Generic, TypeVar
+from typing import ClassVar, Generic, TypeVar
 
 from streams_runtime.common.errors import ChangelogOfAnotherKind, InvalidStateStore
 from streams_runtime.logs.base import RecordBatch
@@ -228,12 +228,10 @@ class WindowBuckets(Generic[Entry]):
             return [(start_ms, self._by_start[start_ms]) for start_ms in starts]
 
 
-class _InMemoryWindows(InMemoryStore, ABC, Generic[Entry]):
-    """The base of the two window stores in memory. An entry belongs to one key and one window start. `Entry`: the type
-    of an entry; it is one value or all duplicates.
-    """
+class ExpiringInMemoryStore(InMemoryStore, ABC, Generic[Entry]):
+    """The base of the window stores and session stores in memory. `kind`: the kind of store, for errors."""
 
-    _retains_duplicates = False
+    kind: ClassVar[str]
 
     def __init__(self, name: str, retention_ms: int) -> None:
         super().__init__(name)
@@ -243,6 +241,60 @@ class _InMemoryWindows(InMemoryStore, ABC, Generic[Entry]):
 
     def rebind(self, context: StoreContext) -> None:
         self._expired = context.expired
+
+    def restore(self, batch: RecordBatch) -> None:
+        """Writes changelog records to the store. Raises ChangelogOfAnotherKind if a key has another format."""
+        self._require_open()
+        for key, value in zip(batch.keys, batch.values, strict=True):
+            if key is None:
+                continue
+            if not self._is_key(key):
+                raise ChangelogOfAnotherKind(self.name, batch.partition, batch.offsets, key, self.kind)
+            self._restore(key, value)
+
+    def close(self) -> None:
+        """Drops the content. Open iterators raise InvalidStateStore."""
+        self.is_open = False
+        self._buckets = WindowBuckets()
+        self._retention = WindowRetention(self._retention.retention_ms)
+
+    @abstractmethod
+    def _is_key(self, key: bytes) -> bool:
+        """Returns True if a store of this kind may have written the key."""
+
+    @abstractmethod
+    def _restore(self, key: bytes, value: bytes | None) -> None: ...
+
+    def _observe(self, time_ms: int) -> bool:
+        """Advances observed stream time, and drops the segments that expire. Returns True if an entry with this time
+        can be read.
+        """
+        retention = self._retention
+        if time_ms > retention.observed_ms and retention.observe(time_ms):
+            self._drop_before(retention.first_live_segment * retention.segment_interval_ms)
+        return time_ms >= retention.earliest_readable_ms
+
+    def _drop_before(self, time_ms: int) -> None:
+        self._buckets.remove_before(time_ms)
+
+    def _readable(self, buckets: WindowBuckets[Entry], from_ms: int, to_ms: int) -> list[tuple[int, Bucket[Entry]]]:
+        self._require_open()
+        return buckets.between(max(from_ms, self._retention.earliest_readable_ms), to_ms)
+
+    def _while_open(self, buckets: WindowBuckets[Entry], items: Iterable[Item]) -> Iterator[Item]:
+        for item in items:
+            if buckets is not self._buckets:  # the store was closed meanwhile
+                raise self._not_open()
+            yield item
+
+
+class _InMemoryWindows(ExpiringInMemoryStore[Entry]):
+    """The base of the two window stores in memory. An entry belongs to one key and one window start. `Entry`: the type
+    of an entry; it is one value or all duplicates.
+    """
+
+    kind = "window"
+    _retains_duplicates = False
 
     def fetch(self, key: bytes, start_ms: int) -> bytes | None:
         buckets = self._buckets
@@ -274,23 +326,13 @@ class _InMemoryWindows(InMemoryStore, ABC, Generic[Entry]):
         found, is_between = self._readable(buckets, from_ms, to_ms), is_key_between(first, last)
         return self._while_open(buckets, self._decoded(found, is_between, reverse))
 
-    def restore(self, batch: RecordBatch) -> None:
-        """Writes changelog records to the store. Raises ChangelogOfAnotherKind if a key is not a window key."""
-        self._require_open()
-        for key, value in zip(batch.keys, batch.values, strict=True):
-            if key is None:
-                continue
-            if not is_window_key(key, duplicates=self._retains_duplicates):
-                raise ChangelogOfAnotherKind(self.name, batch.partition, batch.offsets, key, "window")
-            start_ms, sequence = suffix_of(key)
-            if self._observe(start_ms):
-                self._set(key[:-SUFFIX_BYTES], value, start_ms, sequence)
+    def _is_key(self, key: bytes) -> bool:
+        return is_window_key(key, duplicates=self._retains_duplicates)
 
-    def close(self) -> None:
-        """Drop the content. Open iterators raise InvalidStateStore."""
-        self.is_open = False
-        self._buckets = WindowBuckets()
-        self._retention = WindowRetention(self._retention.retention_ms)
+    def _restore(self, key: bytes, value: bytes | None) -> None:
+        start_ms, sequence = suffix_of(key)
+        if self._observe(start_ms):
+            self._set(key[:-SUFFIX_BYTES], value, start_ms, sequence)
 
     @abstractmethod
     def _set(self, key: bytes, value: bytes | None, start_ms: int, sequence: int) -> None: ...
@@ -301,22 +343,9 @@ class _InMemoryWindows(InMemoryStore, ABC, Generic[Entry]):
         delete the last value at the same time.
         """
 
-    def _observe(self, start_ms: int) -> bool:
-        """Advances observed stream time, and drops the segments that expire. Returns True if a window with this start
-        can be read.
-        """
-        retention = self._retention
-        if start_ms > retention.observed_ms and retention.observe(start_ms):
-            self._buckets.remove_before(retention.first_live_segment * retention.segment_interval_ms)
-        return start_ms >= retention.earliest_readable_ms
-
     def _remove_if_empty(self, bucket: Bucket[Entry], start_ms: int) -> None:
         if not bucket:
             self._buckets.remove(start_ms)
-
-    def _readable(self, buckets: WindowBuckets[Entry], from_ms: int, to_ms: int) -> list[tuple[int, Bucket[Entry]]]:
-        self._require_open()
-        return buckets.between(max(from_ms, self._retention.earliest_readable_ms), to_ms)
 
     def _decoded(
         self, found: list[tuple[int, Bucket[Entry]]], is_wanted: Callable[[bytes], bool], reverse: bool
@@ -327,12 +356,6 @@ class _InMemoryWindows(InMemoryStore, ABC, Generic[Entry]):
                 values = self._values(snapshot[key])
                 for value in reversed(values) if reverse else values:
                     yield key, start_ms, value
-
-    def _while_open(self, buckets: WindowBuckets[Entry], items: Iterable[Item]) -> Iterator[Item]:
-        for item in items:
-            if buckets is not self._buckets:  # the store was closed meanwhile
-                raise self._not_open()
-            yield item
 
 
 class InMemoryWindowStore(_InMemoryWindows[bytes]):
