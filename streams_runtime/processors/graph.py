@@ -44,7 +44,7 @@ from streams_runtime.processors.nodes import (
     SourceRunner,
 )
 from streams_runtime.processors.runtime import SinkSettings, TaskRuntime
-from streams_runtime.processors.topology import SinkSettings, SourceSettings, Topology
+from streams_runtime.processors.topology import SourceSettings, Topology
 from streams_runtime.state_stores.builders import SerdesStoreBuilder, builder_for_topic, builder_without_caching
 from streams_runtime.state_stores.state_store import StateStore, StoreBuilder
 

@@ -13,7 +13,7 @@ from streams_runtime.common.records import Headers, Record
 from streams_runtime.processors.api import Processor
 from streams_runtime.processors.context import Children, CurrentNode, NodeContext, Operator, Receiver
 from streams_runtime.processors.runtime import SinkSettings, TaskRuntime
-from streams_runtime.processors.topology import SinkSettings, SourceSettings
+from streams_runtime.processors.topology import SourceSettings
 from streams_runtime.serdes.defaults import REQUIRED
 from streams_runtime.state_stores.builders import SerdesStoreBuilder, builder_with_serdes
 

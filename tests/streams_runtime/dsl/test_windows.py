@@ -15,7 +15,6 @@ from assignor.topology.group_topology import ChangelogType
 from streams_runtime.dsl import Materialized, StreamsBuilder, TimeWindowedKStream, TimeWindowedSerde, TimeWindows
 from streams_runtime.dsl.windows import JoinWindows, SessionWindows, SlidingWindows, WindowedStreamPartitioner
 from streams_runtime.processors.runtime import SinkSettings
-from streams_runtime.processors.topology import SinkSettings
 from streams_runtime.serdes import LONG, STRING
 from streams_runtime.state_stores.state_store import Windowed
 from tests.streams_runtime.dsl.driven import driven
