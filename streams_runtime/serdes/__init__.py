@@ -12,12 +12,11 @@ import uuid
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, ClassVar, Generic, Protocol, TypeVar, cast, runtime_checkable
+from typing import Any, Generic, Protocol, TypeVar, cast, runtime_checkable
 
 from streams_runtime.common.records import bytes_of
 
 T = TypeVar("T")
-N = TypeVar("N", int, float)
 
 _OWN_PACKAGE = "streams_runtime."
 _INT16 = struct.Struct(">h")
@@ -154,48 +153,59 @@ class BooleanSerde:
         return data == b"\x01"
 
 
-@dataclass(frozen=True)
-class _NumberSerde(Generic[N]):
-    """The base of the serdes of numbers. The bytes are big-endian, as those of Kafka's serializers."""
+@dataclass(frozen=True, slots=True)
+class ShortSerde:
+    """The serde of signed integers of two bytes. The bytes are big-endian, as in Kafka's `ShortSerializer`."""
 
-    _format: ClassVar[struct.Struct]
+    def serialize(self, value: int, /) -> bytes:
+        return _INT16.pack(value)
 
-    def serialize(self, value: N, /) -> bytes:
-        return self._format.pack(value)
-
-    def deserialize(self, data: bytes, /) -> N:
-        number: N = self._format.unpack(data)[0]
-        return number
+    def deserialize(self, data: bytes, /) -> int:
+        return int(_INT16.unpack(data)[0])
 
 
-class ShortSerde(_NumberSerde[int]):
-    """The serde of signed integers of two bytes, as Kafka's `ShortSerializer`."""
+@dataclass(frozen=True, slots=True)
+class IntegerSerde:
+    """The serde of signed integers of four bytes. The bytes are big-endian, as in Kafka's `IntegerSerializer`."""
 
-    _format = _INT16
+    def serialize(self, value: int, /) -> bytes:
+        return _INT32.pack(value)
 
-
-class IntegerSerde(_NumberSerde[int]):
-    """The serde of signed integers of four bytes, as Kafka's `IntegerSerializer`."""
-
-    _format = _INT32
-
-
-class LongSerde(_NumberSerde[int]):
-    """The serde of signed integers of eight bytes, as Kafka's `LongSerializer`."""
-
-    _format = _INT64
+    def deserialize(self, data: bytes, /) -> int:
+        return int(_INT32.unpack(data)[0])
 
 
-class FloatSerde(_NumberSerde[float]):
-    """The serde of floats of four bytes, as Kafka's `FloatSerializer`."""
+@dataclass(frozen=True, slots=True)
+class LongSerde:
+    """The serde of signed integers of eight bytes. The bytes are big-endian, as in Kafka's `LongSerializer`."""
 
-    _format = _FLOAT32
+    def serialize(self, value: int, /) -> bytes:
+        return _INT64.pack(value)
+
+    def deserialize(self, data: bytes, /) -> int:
+        return int(_INT64.unpack(data)[0])
 
 
-class DoubleSerde(_NumberSerde[float]):
-    """The serde of floats of eight bytes, as Kafka's `DoubleSerializer`."""
+@dataclass(frozen=True, slots=True)
+class FloatSerde:
+    """The serde of floats of four bytes. The bytes are big-endian, as in Kafka's `FloatSerializer`."""
 
-    _format = _FLOAT64
+    def serialize(self, value: float, /) -> bytes:
+        return _FLOAT32.pack(value)
+
+    def deserialize(self, data: bytes, /) -> float:
+        return float(_FLOAT32.unpack(data)[0])
+
+
+@dataclass(frozen=True, slots=True)
+class DoubleSerde:
+    """The serde of floats of eight bytes. The bytes are big-endian, as in Kafka's `DoubleSerializer`."""
+
+    def serialize(self, value: float, /) -> bytes:
+        return _FLOAT64.pack(value)
+
+    def deserialize(self, data: bytes, /) -> float:
+        return float(_FLOAT64.unpack(data)[0])
 
 
 @dataclass(frozen=True, slots=True)

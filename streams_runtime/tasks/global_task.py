@@ -8,17 +8,19 @@ Rules:
 - After each poll, each store gets its changes and the offsets of its topic's partitions in one write batch. After a
   crash, the task continues at these offsets. A store in memory is filled from the beginning of its topic.
 - A store is deleted, with a warning, and filled from the beginning if its files cannot be used: if they are damaged, if
-  they belong to another kind of store, to another topic or to another log, or if the log no longer has the records from
-  the store's offsets on.
+  they belong to another kind of store, to another topic or to another log, if the retention of the store was raised, or
+  if the log no longer has the records from the store's offsets on. So a processor that accumulates counts each record
+  once, even after a crash.
 - The handler of deserialization errors decides about records that cannot be read. With
   `processing.exception.handler.global.enabled`, the handler of processing errors decides about errors of the
   processors. A global task sends nothing, so a record whose handler returns DEAD_LETTER is only dropped.
 
 Source: `GlobalStateManagerImpl`, `GlobalStateUpdateTask`, `GlobalProcessorContextImpl`. Differs from Kafka: in Kafka, a
 restore of a global table copies the bytes of the topic (KAFKA-8037), so records that the table has skipped replace good
-records. If the log no longer has the records from the store's offsets on, Kafka deletes the store, but the application
-has to be started again. In Kafka, a handler that returns a dead letter for a record that cannot be read ends the
-application with a ClassCastException.
+records. In Kafka, a processor that accumulates may count records twice after a crash, because the offsets of a global
+store are in a checkpoint file. If the log no longer has the records from the store's offsets on, Kafka deletes the
+store, but the application has to be started again. In Kafka, a handler that returns a dead letter for a record that
+cannot be read ends the application with a ClassCastException.
 """
 
 import logging
@@ -40,7 +42,8 @@ from streams_runtime.processors.runtime import TASK_ERRORS, TaskRuntime
 from streams_runtime.state_stores.state_store import RecordClock, StateStore, StoreContext, keeps_offset
 from streams_runtime.tasks.exception_handling import ExceptionHandling, fail
 from streams_runtime.tasks.partition_group import UNKNOWN_TIME, RecordQueue
-from streams_runtime.tasks.state_directory import STORES_DIRECTORY, StateDirectory
+from streams_runtime.tasks.state_directory import StateDirectory
+from streams_runtime.tasks.store_opening import open_empty
 
 _logger = logging.getLogger(__name__)
 _INSTEAD_OF_DEAD_LETTER = {
@@ -140,7 +143,6 @@ class GlobalTask:
         self._consumer = self._log.consumer(configs.isolation_level)
         self._partitions: dict[str, list[TopicPartition]] = {}  # by store
         self._queues: dict[TopicPartition, RecordQueue] = {}
-        self._filled_again: set[str] = set()  # the stores that keep their content while their topic is read again
         self._holds_directory = False
 
     def wakeup(self) -> None:
@@ -226,7 +228,7 @@ class GlobalTask:
                 cast("RecordClock", self._runtime),
                 self.configs.rocksdb_config_setter,
                 self.losses.expired,
-                read_again=self._read_again,
+                read_again=_fill_again,
                 changelog=TopicPartition(topic, -1),  # all partitions of the topic
                 log_id=log_id,
                 topic_id=topic_ids.get(topic),
@@ -243,9 +245,7 @@ class GlobalTask:
             return self._stored_positions(store, begins)
         except (StoreCorrupted, StoreOfAnotherKind) as error:
             self.losses.store_rebuilt(str(error))
-            store.close()
-            self._directory.discard(GLOBAL_TASK, [STORES_DIRECTORY / store.name])
-            store.open(context)
+            open_empty(store, context, self._directory)
             return begins
 
     def _stored_positions(self, store: StateStore, begins: Offsets) -> Offsets:
@@ -255,8 +255,8 @@ class GlobalTask:
         if not keeps_offset(store):
             return begins
         stored = store.committed_offset
-        if stored is None or store.name in self._filled_again:
-            if not store.is_empty and store.name not in self._filled_again:
+        if stored is None:
+            if not store.is_empty:
                 raise StoreCorrupted(f"store {store.name}: its files have no offsets")
             return begins
         offsets: Sequence[int] = (stored,) if isinstance(stored, int) else stored
@@ -269,11 +269,6 @@ class GlobalTask:
                     f"has the offsets from {begins[partition]} to {self.ends[partition] - 1}"
                 )
         return {**begins, **read}
-
-    def _read_again(self, store: str, reason: str) -> None:
-        """Implements `StoreContext.read_again`."""
-        _logger.warning("global store %s: %s; its topic is read from the beginning", store, reason)
-        self._filled_again.add(store)
 
     def _process(self, batch: RecordBatch) -> None:
         queue = self._queues[batch.partition]
@@ -295,6 +290,13 @@ class GlobalTask:
         for store in self.graph.stores:
             if keeps_offset(store):
                 store.commit(tuple((self._consumer.position(p) or 0) - 1 for p in self._partitions[store.name]))
+
+
+def _fill_again(store: str, reason: str) -> None:
+    """Implements `StoreContext.read_again`. The store must not keep its content while its topic is read again, because
+    its processor would count records twice.
+    """
+    raise StoreOfAnotherKind(f"store {store}: {reason}")
 
 
 def _no_sink(node: str, topic: str) -> Callable[[Any, Any, int, Headers], None]:

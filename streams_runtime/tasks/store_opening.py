@@ -25,7 +25,7 @@ from typing import Self
 from assignor.types import TaskId, TopicPartition
 from streams_runtime.common.errors import StoreCorrupted, StoreOfAnotherKind
 from streams_runtime.configs import StreamsConfig
-from streams_runtime.state_stores.state_store import RocksDBConfigSetter, StoreContext, keeps_offset
+from streams_runtime.state_stores.state_store import RocksDBConfigSetter, StateStore, StoreContext, keeps_offset
 from streams_runtime.tasks.state_directory import STORES_DIRECTORY, StateDirectory
 from streams_runtime.tasks.task_checkpoint import StoreMetadata, TaskCheckpoint
 
@@ -63,6 +63,13 @@ class StoreOptions:
 def log_rebuilt(reason: str) -> None:
     """Logs a warning. The default of `StateManager.on_rebuilt`, for a task without an instance."""
     _logger.warning("%s; the store is deleted, and restored from its changelog if it has one", reason)
+
+
+def open_empty(store: StateStore, context: StoreContext, directory: StateDirectory) -> None:
+    """Delete the files of a store of a Streams task or of the global task, and open the store."""
+    store.close()
+    directory.discard(context.task_id, [STORES_DIRECTORY / store.name])
+    store.open(context)
 
 
 @dataclass(eq=False)
@@ -136,9 +143,7 @@ class StoreOpening:
         """Delete the files of a store, and open it. Its offset in the checkpoint file is forgotten first."""
         if metadata.changelog is not None:
             self.checkpoint.forget(metadata.changelog)
-        metadata.store.close()
-        self.directory.discard(self.task_id, [STORES_DIRECTORY / metadata.store.name])
-        metadata.store.open(context)
+        open_empty(metadata.store, context, self.directory)
 
     def _read_again(self, metadata: StoreMetadata, reason: str) -> bool:
         """Implements `StoreContext.read_again`: the restore then reads the store's changelog from the beginning.
