@@ -11,8 +11,9 @@ Rules:
   Otherwise, a handler of processing errors could drop records because a store was closed.
 - While the stores are restored, the log may be away for `task.timeout.ms`. Later, the thread waits for the log without
   a limit.
-- If the log no longer has the next records of a topic, or if a store is damaged, the stores are deleted when the thread
-  ends. The next start fills them from the beginning of their topics.
+- If the log no longer has the next records of a topic, or if any read finds damage in a store, the thread fails, and
+  deletes the stores when it ends. The next start fills them from the beginning of their topics. A Streams task or a
+  query may find the damage: it gets a ProcessorStateError, and no task is restarted.
 
 Source: `GlobalStreamThread`, `KafkaStreams.start`. Differs from Kafka: there, a failed global thread closes the stores
 while the stream threads still run.
@@ -24,7 +25,7 @@ from collections import Counter
 from collections.abc import Callable
 
 from assignor.types import TopicPartition
-from streams_runtime.common.errors import StoreCorrupted, StreamsRuntimeError
+from streams_runtime.common.errors import StreamsRuntimeError
 from streams_runtime.common.metrics import ThreadMetrics
 from streams_runtime.common.states import GLOBAL_TASK, TaskState, TaskType
 from streams_runtime.instance.restore.restore_listener import RestoreListener, RestoreListenerFailed
@@ -174,7 +175,7 @@ class GlobalThread:
             self._closing.wait()
         self.open_tasks = ()
         try:
-            self._task.close(wipe=isinstance(self.error, OffsetOutOfRange | StoreCorrupted))
+            self._task.close(wipe=isinstance(self.error, OffsetOutOfRange))
         finally:
             self._metrics.close()
             self._change_state(ThreadState.DEAD)

@@ -56,7 +56,7 @@ from streams_runtime.state_stores.rocksdb_offsets import (
     stored_values,
 )
 from streams_runtime.state_stores.rocksdb_options import store_options
-from streams_runtime.state_stores.state_store import RocksDBConfigSetter, StoreContext, StoreOffset
+from streams_runtime.state_stores.state_store import RocksDBConfigSetter, StoreContext, StoreOffset, same_damage
 from streams_runtime.state_stores.store_format import StoreFormat, StoreKind, read_format, write_format
 from streams_runtime.state_stores.value_and_timestamp import TIMESTAMP_BYTES
 from streams_runtime.state_stores.window_keys import are_segmented_window_keys
@@ -124,6 +124,7 @@ class RocksDBStore:
         self._offsets: Any = None  # the handle of the column family OFFSETS, while the store is open
         self._new_origin: dict[bytes, bytes] = {}  # the part of the origin that the files do not contain
         self.committed_offset: StoreOffset | None = None
+        self._damaged = same_damage
 
     @property
     def is_open(self) -> bool:
@@ -156,6 +157,7 @@ class RocksDBStore:
             with suppress(ProcessorStateError):  # damaged files may also prevent the flush; the first error is raised
                 self.close()
             raise
+        self._damaged = context.damaged
 
     def _check_that_files_are_complete(self) -> None:
         """Raises StoreCorrupted if the file is missing that every database has. RocksDB would make an empty database,
@@ -343,6 +345,7 @@ class RocksDBStore:
         database = self._database
         if database is _NOT_OPEN:
             return
+        self._damaged = same_damage
         self._database = _NOT_OPEN  # after this line, reads of other threads raise InvalidStateStore
         self._offsets = None  # a handle of a column family keeps the database open
         self.committed_offset = None
@@ -420,7 +423,9 @@ class RocksDBStore:
         if isinstance(error, (KeyError, ValueError, TypeError)):
             return StreamsRuntimeError(f"store {self.name} takes keys and values of bytes only ({error})")
         if "Corruption" in str(error):
-            return StoreCorrupted(f"store {self.name}: the files in {self._directory} are damaged ({error})")
+            return self._damaged(
+                StoreCorrupted(f"store {self.name}: the files in {self._directory} are damaged ({error})")
+            )
         return ProcessorStateError(f"store {self.name}: RocksDB failed in {self._directory}: {with_advice(str(error))}")
 
 

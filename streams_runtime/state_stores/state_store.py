@@ -18,7 +18,7 @@ from typing import Any, Generic, NamedTuple, Protocol, TypeGuard, TypeVar, cast
 
 from assignor.topology.group_topology import ChangelogConfig
 from assignor.types import TaskId, TopicPartition
-from streams_runtime.common.errors import StreamsRuntimeError
+from streams_runtime.common.errors import ProcessorStateError, StoreCorrupted, StreamsRuntimeError
 from streams_runtime.common.records import Headers, K, V
 from streams_runtime.logs.base import IsolationLevel, RecordBatch
 from streams_runtime.logs.record_limits import RecordLimits
@@ -59,6 +59,11 @@ def ignore_read_again(_store: str, _reason: str) -> None:
     """Does nothing. The default of `StoreContext.read_again`, for a store without a changelog."""
 
 
+def same_damage(error: StoreCorrupted) -> ProcessorStateError:
+    """Returns the error. The default of `StoreContext.damaged`, for a store of a Streams task."""
+    return error
+
+
 @dataclass(frozen=True, slots=True)
 class StoreContext:
     """The values and callbacks that a store gets from its task when it is opened.
@@ -69,9 +74,10 @@ class StoreContext:
     expired window. `cache`: the record caches of the task; None if the store has no record cache, for example in a
     standby. `read_again`: a function (store's name, reason). The store calls `read_again` in `open` if the changelog
     may have entries that the store does not have. After this call, the task reads the changelog from its beginning, and
-    the store keeps its content. `changelog`: the changelog of the store; None if the store has no changelog. `log_id`:
-    the id of the log with the changelog; None if it is not known. `topic_id`: the id of the changelog's topic; None if
-    it is not known. `transactional`: the config `enable.transactional.statestores`.
+    the store keeps its content. `damaged`: a function that an open store calls when a read or a write finds damaged
+    files. The store raises the result. `changelog`: the changelog of the store; None if the store has no changelog.
+    `log_id`: the id of the log with the changelog; None if it is not known. `topic_id`: the id of the changelog's
+    topic; None if it is not known. `transactional`: the config `enable.transactional.statestores`.
     """
 
     task_id: TaskId
@@ -82,6 +88,7 @@ class StoreContext:
     expired: Callable[[str], None] = ignore_expired
     cache: TaskCache | None = None
     read_again: Callable[[str, str], None] = ignore_read_again
+    damaged: Callable[[StoreCorrupted], ProcessorStateError] = same_damage
     changelog: TopicPartition | None = None
     log_id: str | None = None
     topic_id: str | None = None

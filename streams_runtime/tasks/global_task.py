@@ -30,7 +30,13 @@ from typing import Any, cast
 
 from assignor.types import Offsets, TopicPartition
 from streams_runtime.common.clock import Clock
-from streams_runtime.common.errors import LockError, StoreCorrupted, StoreOfAnotherKind, StreamsRuntimeError
+from streams_runtime.common.errors import (
+    LockError,
+    ProcessorStateError,
+    StoreCorrupted,
+    StoreOfAnotherKind,
+    StreamsRuntimeError,
+)
 from streams_runtime.common.losses import TaskLosses
 from streams_runtime.common.records import Headers, RecordMetadata
 from streams_runtime.common.states import GLOBAL_TASK
@@ -144,6 +150,7 @@ class GlobalTask:
         self._partitions: dict[str, list[TopicPartition]] = {}  # by store
         self._queues: dict[TopicPartition, RecordQueue] = {}
         self._holds_directory = False
+        self._damage: StoreCorrupted | None = None
 
     def wakeup(self) -> None:
         """End the wait of `update`. Any thread may call `wakeup`."""
@@ -186,7 +193,10 @@ class GlobalTask:
     def update(self, timeout_ms: int) -> list[RecordBatch]:
         """Process the next records of the topics, and commit the stores. Waits up to `timeout_ms` for the first record.
         Returns the processed batches. Raises LogTimeout, OffsetOutOfRange, ProcessingFailed, ProcessorStateError.
+        Raises StoreCorrupted if any thread has found damage in a store.
         """
+        if self._damage is not None:
+            raise self._damage
         batches = self._consumer.poll(timeout_ms, self.configs.max_poll_records)
         for batch in batches:
             self._process(batch)
@@ -196,11 +206,11 @@ class GlobalTask:
 
     def close(self, *, wipe: bool = False) -> None:
         """Close the processors, the stores and the consumer, and unlock the directory. `wipe`: True to delete the
-        stores, too. Errors are logged.
+        stores, too. Damaged stores are always deleted. Errors are logged.
         """
         steps: list[Callable[[], object]] = [self.graph.close, *(store.close for store in self.graph.stores)]
         if self._holds_directory:
-            if wipe:
+            if wipe or self._damage is not None:
                 steps.append(lambda: self._directory.wipe(GLOBAL_TASK))
             steps.append(lambda: self._directory.unlock(GLOBAL_TASK))
         for step in (*steps, self._consumer.close):
@@ -229,6 +239,7 @@ class GlobalTask:
                 self.configs.rocksdb_config_setter,
                 self.losses.expired,
                 read_again=_fill_again,
+                damaged=self._note_damage,
                 changelog=TopicPartition(topic, -1),  # all partitions of the topic
                 log_id=log_id,
                 topic_id=topic_ids.get(topic),
@@ -269,6 +280,15 @@ class GlobalTask:
                     f"has the offsets from {begins[partition]} to {self.ends[partition] - 1}"
                 )
         return {**begins, **read}
+
+    def _note_damage(self, error: StoreCorrupted) -> ProcessorStateError:
+        """Implements `StoreContext.damaged`. A task or a query may have read the store. Restarting this task would not
+        help, so the error is not a StoreCorrupted. The next `update` raises the StoreCorrupted, which ends the
+        instance.
+        """
+        self._damage = error
+        self.wakeup()
+        return ProcessorStateError(f"global {error}; the instance ends, and its next start fills the store again")
 
     def _process(self, batch: RecordBatch) -> None:
         queue = self._queues[batch.partition]

@@ -33,9 +33,11 @@ from streams_runtime import (
     open_log,
     read_topic,
 )
+from streams_runtime.common.errors import TaskCorrupted
 from streams_runtime.instance.restore.restore_listener import SilentRestoreListener
 from streams_runtime.local_run.coordinator_process import CoordinatorProcess
 from streams_runtime.logs.base import Log
+from streams_runtime.state_stores import rocksdb
 from tests.streams_runtime.instance.counting_global_records import TOPIC, counting_instance
 from tests.streams_runtime.logs.processes import running_program
 from tests.streams_runtime.small_group import GroupDefinition
@@ -249,6 +251,50 @@ def test_should_restore_nothing_if_it_is_closed_before_it_has_a_global_thread(
     instance.start()
     assert instance.wait(TIMEOUT_S) is InstanceState.NOT_RUNNING
     assert not restores.starts
+
+
+def damage(store: Path) -> None:
+    """Changes a byte of the first block of the store's entries."""
+    largest = max(store.glob("*.sst"), key=lambda file: file.stat().st_size)
+    content = largest.read_bytes()
+    largest.write_bytes(bytes([content[0] ^ 1]) + content[1:])
+
+
+@pytest.mark.parametrize("reader", ["task", "query"])
+def test_should_end_the_instance_and_fill_the_store_again_when_a_read_finds_damage(
+    log: Log, tmp_path: Path, client: CoordinatorClient, monkeypatch: pytest.MonkeyPatch, reader: str
+) -> None:
+    """The store is too large to be read when it is opened. A task that is started again would find the damage again."""
+    write(log, "users", ("u1", "old"), *((f"u{number}", "old") for number in range(500)))
+
+    def handler(_error: Exception) -> ThreadErrorResponse:
+        return ThreadErrorResponse.REPLACE_THREAD
+
+    app = application(enriched(), tmp_path, uncaught_exception_handler=handler)
+    declare(client, app)
+
+    def started() -> StreamsInstance:
+        instance = StreamsInstance(app, client, InstanceOptions(serve_at="127.0.0.1:0"))
+        instance.start()
+        assert instance.wait_until_running(TIMEOUT_S)
+        return instance
+
+    assert started().close(TIMEOUT_S)
+    monkeypatch.setattr(rocksdb, "VERIFIED_BYTES", -1)
+    damage(tmp_path / "state" / app.id / "global" / "rocksdb" / "users")
+    instance = started()
+    if reader == "task":
+        write(log, "orders", ("o1", "u1"))
+    else:
+        assert _value_at(f"http://{instance.endpoint}", "u1") is None
+    assert instance.wait(TIMEOUT_S) is InstanceState.ERROR
+    assert any("store users: the files in" in str(error) for error in instance.errors)
+    assert not any(isinstance(error, TaskCorrupted) for error in instance.errors)
+
+    again = started()
+    write(log, "orders", ("o2", "u1"))
+    wait_for(lambda: "u1+old" in results(log), lambda: results(log))
+    assert again.close(TIMEOUT_S)
 
 
 @pytest.mark.long
