@@ -21,7 +21,6 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager
-from dataclasses import replace
 from typing import Any, TypedDict, Unpack
 from urllib.parse import quote
 
@@ -383,7 +382,7 @@ class StateStoreClient(AbstractContextManager["StateStoreClient"]):
         newest = max(found.values(), key=lambda metadata: metadata.generation_id)
         if newest.generation_id == 0:
             active = {host: held for each in found.values() for host, held in each.hosts.active.items()}
-            newest = replace(newest, hosts=PartitionHosts(active))
+            newest = ApplicationMetadata(newest.application_id, 0, newest.stores, PartitionHosts(active))
         learnt = map(str, [*newest.hosts.active, *newest.hosts.standby])
         self._hosts = tuple(dict.fromkeys([*found, *learnt, *self._given]))
         self._metadata, self._metadata_at_s = newest, time.monotonic()

@@ -56,7 +56,7 @@ from streams_runtime.state_stores.rocksdb_offsets import (
     stored_values,
 )
 from streams_runtime.state_stores.rocksdb_options import store_options
-from streams_runtime.state_stores.state_store import RocksDBConfigSetter, StoreContext, StoreOffset, same_damage
+from streams_runtime.state_stores.state_store import RocksDBConfigSetter, StoreContext, StoreOffset
 from streams_runtime.state_stores.store_format import StoreFormat, StoreKind, read_format, write_format
 from streams_runtime.state_stores.value_and_timestamp import TIMESTAMP_BYTES
 from streams_runtime.state_stores.window_keys import are_segmented_window_keys
@@ -78,7 +78,11 @@ class KeepOffset(Enum):
     KEEP = "keep"
 
 
-_NO_CHANGES: Mapping[bytes, bytes | None] = MappingProxyType({})
+Ranges = Sequence[tuple[bytes | None, bytes | None]]
+"""Ranges of keys, each from its first key to its exclusive end."""
+
+Changes = Mapping[bytes, bytes | None]
+_NO_CHANGES: Changes = MappingProxyType({})
 KEY_VALUE_FORMAT = StoreFormat(StoreKind.KEY_VALUE)
 
 
@@ -124,7 +128,7 @@ class RocksDBStore:
         self._offsets: Any = None  # the handle of the column family OFFSETS, while the store is open
         self._new_origin: dict[bytes, bytes] = {}  # the part of the origin that the files do not contain
         self.committed_offset: StoreOffset | None = None
-        self._damaged = same_damage
+        self._damaged: Callable[[str], ProcessorStateError] = StoreCorrupted
 
     @property
     def is_open(self) -> bool:
@@ -269,7 +273,7 @@ class RocksDBStore:
         exclusive_end: bytes | None,
         *,
         reverse: bool = False,
-        changed: Mapping[bytes, bytes | None] = _NO_CHANGES,
+        changed: Changes = _NO_CHANGES,
     ) -> Iterator[Entry]:
         """Returns a snapshot of the entries from `start` up to, but not including, `exclusive_end`. If a bound is None,
         the range is open at this end.
@@ -277,18 +281,9 @@ class RocksDBStore:
         The entries are in ascending order, or in descending order if `reverse` is True. `changed`: changes of this
         range that are merged into the entries.
         """
-        database, ranges = self._database, [(start, exclusive_end)]
-        return self._cursors.read(
-            lambda: merged(entries_between(database, ranges, reverse=reverse), changed, reverse=reverse)
-        )
+        return self.scan_ranges([(start, exclusive_end)], reverse=reverse, changed=changed)
 
-    def scan_ranges(
-        self,
-        ranges: Sequence[tuple[bytes, bytes]],
-        *,
-        reverse: bool = False,
-        changed: Mapping[bytes, bytes | None] = _NO_CHANGES,
-    ) -> Iterator[Entry]:
+    def scan_ranges(self, ranges: Ranges, *, reverse: bool = False, changed: Changes = _NO_CHANGES) -> Iterator[Entry]:
         """Like `scan`, but returns the entries of several ranges, in ascending order. All ranges are read from the same
         snapshot, so a query never finds one part of a commit without the other part. `ranges`: disjoint ranges in
         ascending order, each from its first key to its exclusive end. `reverse`: True for the descending order; then
@@ -301,27 +296,24 @@ class RocksDBStore:
 
     def scan_index(
         self,
-        start: bytes,
-        exclusive_end: bytes,
+        bounds: tuple[bytes, bytes],
         stored_key: Callable[[bytes], bytes],
-        *,
-        reverse: bool = False,
-        changed: tuple[Mapping[bytes, bytes | None], Mapping[bytes, bytes | None]] = (_NO_CHANGES, _NO_CHANGES),
+        reverse: bool,
+        changed: tuple[Changes, Changes] = (_NO_CHANGES, _NO_CHANGES),
     ) -> Iterator[Entry]:
         """Returns the entries to which a range of index keys refers, in the order of the index. The index and the
-        entries are read from the same snapshot. `stored_key`: returns the key of the entry to which an index key
-        refers. `changed`: the changes of this range of the index, and the changes of the whole store.
+        entries are read from the same snapshot. `bounds`: the first index key, and the exclusive end. `stored_key`:
+        returns the key of the entry to which an index key refers. `changed`: the changes of this range of the index,
+        and the changes of the whole store.
         """
         database, (in_index, everywhere) = self._database, changed
 
         def read() -> Iterator[Entry]:
             snapshot = database.snapshot()
-            index = entries_between(snapshot, [(start, exclusive_end)], reverse=reverse)
-            for index_key, _ in merged(index, in_index, reverse=reverse):
-                key = stored_key(index_key)
-                value = everywhere[key] if key in everywhere else snapshot[key]
-                if value is not None:
-                    yield key, value
+            index = merged(entries_between(snapshot, [bounds], reverse=reverse), in_index, reverse=reverse)
+            keys = (stored_key(index_key) for index_key, _ in index)
+            values = ((key, everywhere[key] if key in everywhere else snapshot[key]) for key in keys)
+            return ((key, value) for key, value in values if value is not None)
 
         return self._cursors.read(read)
 
@@ -345,7 +337,6 @@ class RocksDBStore:
         database = self._database
         if database is _NOT_OPEN:
             return
-        self._damaged = same_damage
         self._database = _NOT_OPEN  # after this line, reads of other threads raise InvalidStateStore
         self._offsets = None  # a handle of a column family keeps the database open
         self.committed_offset = None
@@ -423,9 +414,7 @@ class RocksDBStore:
         if isinstance(error, (KeyError, ValueError, TypeError)):
             return StreamsRuntimeError(f"store {self.name} takes keys and values of bytes only ({error})")
         if "Corruption" in str(error):
-            return self._damaged(
-                StoreCorrupted(f"store {self.name}: the files in {self._directory} are damaged ({error})")
-            )
+            return self._damaged(f"store {self.name}: the files in {self._directory} are damaged ({error})")
         return ProcessorStateError(f"store {self.name}: RocksDB failed in {self._directory}: {with_advice(str(error))}")
 
 

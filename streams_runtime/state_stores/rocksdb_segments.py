@@ -240,7 +240,7 @@ class RocksDBSegmentedStore(WrappedStateStore[TransactionBuffer]):
             key = index_key[at:]
             return segment_prefix(time_of(key) // interval_ms) + key
 
-        found = self.inner.scan_index(_index_bound(from_ms), _index_bound(to_ms + 1), stored_key, reverse=reverse)
+        found = self.inner.scan_index((_index_bound(from_ms), _index_bound(to_ms + 1)), stored_key, reverse=reverse)
         return ((stored[SEGMENT_BYTES:], value) for stored, value in found)
 
     # --- restore

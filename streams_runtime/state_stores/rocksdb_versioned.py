@@ -283,9 +283,7 @@ class RocksDBVersionedStore(WrappedStateStore[TransactionBuffer]):
         if found is None and not database.is_empty:
             raise database.wrong_kind("entries of an unknown format")
         if found is not None and (found.retention_ms or 0) < self._retention_ms:
-            self._read_again(
-                self.name, f"its history retention is {self._retention_ms} ms and was {found.retention_ms} ms"
-            )
+            self._read_again(self.name, f"its retention is {self._retention_ms} ms and was {found.retention_ms} ms")
             database.forget_offset()
 
 

@@ -59,11 +59,6 @@ def ignore_read_again(_store: str, _reason: str) -> None:
     """Does nothing. The default of `StoreContext.read_again`, for a store without a changelog."""
 
 
-def same_damage(error: StoreCorrupted) -> ProcessorStateError:
-    """Returns the error. The default of `StoreContext.damaged`, for a store of a Streams task."""
-    return error
-
-
 @dataclass(frozen=True, slots=True)
 class StoreContext:
     """The values and callbacks that a store gets from its task when it is opened.
@@ -74,8 +69,8 @@ class StoreContext:
     expired window. `cache`: the record caches of the task; None if the store has no record cache, for example in a
     standby. `read_again`: a function (store's name, reason). The store calls `read_again` in `open` if the changelog
     may have entries that the store does not have. After this call, the task reads the changelog from its beginning, and
-    the store keeps its content. `damaged`: a function that an open store calls when a read or a write finds damaged
-    files. The store raises the result. `changelog`: the changelog of the store; None if the store has no changelog.
+    the store keeps its content. `damaged`: a function (message) that returns the error that an open store raises when a
+    read or a write finds damaged files. `changelog`: the changelog of the store; None if the store has no changelog.
     `log_id`: the id of the log with the changelog; None if it is not known. `topic_id`: the id of the changelog's
     topic; None if it is not known. `transactional`: the config `enable.transactional.statestores`.
     """
@@ -88,7 +83,7 @@ class StoreContext:
     expired: Callable[[str], None] = ignore_expired
     cache: TaskCache | None = None
     read_again: Callable[[str, str], None] = ignore_read_again
-    damaged: Callable[[StoreCorrupted], ProcessorStateError] = same_damage
+    damaged: Callable[[str], ProcessorStateError] = StoreCorrupted
     changelog: TopicPartition | None = None
     log_id: str | None = None
     topic_id: str | None = None

@@ -30,17 +30,15 @@ Source: KIP-892; `AbstractTransactionBuffer`. In Kafka, the buffer is off by def
 """
 
 from bisect import bisect_left, insort
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable
 from threading import Lock, get_ident
 from typing import Literal
 
 from streams_runtime.common.errors import StreamsRuntimeError
 from streams_runtime.logs.base import RecordBatch
 from streams_runtime.state_stores.key_ranges import is_within
-from streams_runtime.state_stores.rocksdb import KeepOffset, RocksDBStore
+from streams_runtime.state_stores.rocksdb import Changes, KeepOffset, Ranges, RocksDBStore
 from streams_runtime.state_stores.state_store import Entries, StoreContext, StoreOffset, WrappedStateStore
-
-Changes = Mapping[bytes, bytes | None]
 
 ALL_STORES_BYTES = 64 * 1024 * 1024
 LEAST_SHARE_BYTES = 256 * 1024
@@ -213,32 +211,23 @@ class TransactionBuffer(WrappedStateStore[RocksDBStore]):
 
     def scan(self, start: bytes | None, exclusive_end: bytes | None, *, reverse: bool = False) -> Entries:
         """See `RocksDBStore.scan`."""
+        return self.scan_ranges([(start, exclusive_end)], reverse=reverse)
 
-        def read(changes: Changes) -> Entries:
-            changed = self._changed_between(changes, start, exclusive_end)
-            return self.inner.scan(start, exclusive_end, reverse=reverse, changed=changed)
-
-        return self._with_changes(read)
-
-    def scan_ranges(self, ranges: Sequence[tuple[bytes, bytes]], *, reverse: bool = False) -> Entries:
+    def scan_ranges(self, ranges: Ranges, *, reverse: bool = False) -> Entries:
         """See `RocksDBStore.scan_ranges`."""
 
         def read(changes: Changes) -> Entries:
-            changed: dict[bytes, bytes | None] = {}
-            for start, exclusive_end in ranges:
-                changed.update(self._changed_between(changes, start, exclusive_end))
+            changed = {key: value for each in ranges for key, value in self._changed_between(changes, *each).items()}
             return self.inner.scan_ranges(ranges, reverse=reverse, changed=changed)
 
         return self._with_changes(read)
 
-    def scan_index(
-        self, start: bytes, exclusive_end: bytes, stored_key: Callable[[bytes], bytes], *, reverse: bool = False
-    ) -> Entries:
+    def scan_index(self, bounds: tuple[bytes, bytes], stored_key: Callable[[bytes], bytes], reverse: bool) -> Entries:
         """See `RocksDBStore.scan_index`."""
 
         def read(changes: Changes) -> Entries:
-            changed = self._changed_between(changes, start, exclusive_end)
-            return self.inner.scan_index(start, exclusive_end, stored_key, reverse=reverse, changed=(changed, changes))
+            changed = (self._changed_between(changes, *bounds), changes)
+            return self.inner.scan_index(bounds, stored_key, reverse, changed)
 
         return self._with_changes(read)
 

@@ -150,7 +150,7 @@ class GlobalTask:
         self._partitions: dict[str, list[TopicPartition]] = {}  # by store
         self._queues: dict[TopicPartition, RecordQueue] = {}
         self._holds_directory = False
-        self._damage: StoreCorrupted | None = None
+        self._damage: ProcessorStateError | None = None
 
     def wakeup(self) -> None:
         """End the wait of `update`. Any thread may call `wakeup`."""
@@ -193,7 +193,7 @@ class GlobalTask:
     def update(self, timeout_ms: int) -> list[RecordBatch]:
         """Process the next records of the topics, and commit the stores. Waits up to `timeout_ms` for the first record.
         Returns the processed batches. Raises LogTimeout, OffsetOutOfRange, ProcessingFailed, ProcessorStateError.
-        Raises StoreCorrupted if any thread has found damage in a store.
+        Raises the ProcessorStateError also if another thread has found damage in a store.
         """
         if self._damage is not None:
             raise self._damage
@@ -281,14 +281,13 @@ class GlobalTask:
                 )
         return {**begins, **read}
 
-    def _note_damage(self, error: StoreCorrupted) -> ProcessorStateError:
+    def _note_damage(self, message: str) -> ProcessorStateError:
         """Implements `StoreContext.damaged`. A task or a query may have read the store. Restarting this task would not
-        help, so the error is not a StoreCorrupted. The next `update` raises the StoreCorrupted, which ends the
-        instance.
+        help, so the error is not a StoreCorrupted. The next `update` raises the error, too, which ends the instance.
         """
-        self._damage = error
+        error = self._damage = ProcessorStateError(f"global {message}; the next start of the instance fills it again")
         self.wakeup()
-        return ProcessorStateError(f"global {error}; the instance ends, and its next start fills the store again")
+        return error
 
     def _process(self, batch: RecordBatch) -> None:
         queue = self._queues[batch.partition]

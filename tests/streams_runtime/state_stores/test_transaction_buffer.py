@@ -141,8 +141,7 @@ def test_should_let_other_threads_read_uncommitted_changes(store: TransactionBuf
 def test_should_show_an_entry_once_if_it_is_moved_and_committed_while_another_thread_reads(
     store: TransactionBuffer, inner: CountedStore, monkeypatch: pytest.MonkeyPatch, in_ranges: bool
 ) -> None:
-    method = "scan_ranges" if in_ranges else "scan"
-    scan, moves = getattr(inner, method), [True]
+    scan, moves = inner.scan_ranges, [True]
 
     def move_before(*arguments: Any, **options: Any) -> Any:
         if moves and moves.pop():
@@ -152,7 +151,7 @@ def test_should_show_an_entry_once_if_it_is_moved_and_committed_while_another_th
         return scan(*arguments, **options)
 
     store.put(b"a", b"moved")
-    monkeypatch.setattr(inner, method, move_before)
+    monkeypatch.setattr(inner, "scan_ranges", move_before)
     read = (
         (lambda: list(store.scan_ranges([(b"a", b"b"), (b"b", b"c")])))
         if in_ranges

@@ -177,7 +177,7 @@ def test_should_have_the_versions_of_a_longer_history_when_the_changelog_was_rea
     asked: list[tuple[str, str]] = []
     longer = versioned_key_value_store("prices", STRING, STRING, history_retention_ms=6_000).build()
     longer.open(replace(context(tmp_path / "a"), read_again=lambda *reason: asked.append(reason)))
-    assert asked == [("prices", "its history retention is 6000 ms and was 3000 ms")]
+    assert asked == [("prices", "its retention is 6000 ms and was 3000 ms")]
     assert committed_offset(longer) is None, "a crash must not end the second reading"
     longer.restore(as_batch(changes.changes))
     fresh = open_store("b", history_ms=6_000)
