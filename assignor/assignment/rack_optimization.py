@@ -114,11 +114,15 @@ def optimize_rack_aware_standby_tasks(
 def _carry_out(
     moves: Iterable[TaskMove], traffic: PublicRackTraffic, assignments: Mapping[ProcessId, KafkaStreamsAssignment]
 ) -> None:
-    copy_of = AssignedTask.active if traffic.role is Role.ACTIVE else AssignedTask.standby
     for move in moves:
-        assignments[move.source].remove_task(copy_of(move.task))
-        assignments[move.destination].assign_task(copy_of(move.task))
+        move_copy(move, traffic.role, assignments)
         traffic.state.log.append(move.as_decision(traffic.role))
+
+
+def move_copy(move: TaskMove, role: Role, assignments: Mapping[ProcessId, KafkaStreamsAssignment]) -> None:
+    copy = AssignedTask.active(move.task) if role is Role.ACTIVE else AssignedTask.standby(move.task)
+    assignments[move.source].remove_task(copy)
+    assignments[move.destination].assign_task(copy)
 
 
 def active_moves(traffic: PublicRackTraffic, holders: Holders) -> list[TaskMove]:

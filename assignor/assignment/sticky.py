@@ -15,16 +15,19 @@ from assignor.assignment.rack_optimization import (
     PublicRackTraffic,
     RackAwareOptimizationParams,
     active_moves,
+    move_copy,
     standby_moves,
 )
 from assignor.assignment.task_assignment import AssignedTask, KafkaStreamsAssignment, TaskAssignment
 from assignor.assignment.task_assignor import CustomTaskAssignor
 from assignor.java.hash_codes import int32, process_hash, task_hash
 from assignor.java.order import JavaHashSet, hash_set_order
+from assignor.task_assignors.base import PlacementProblem
 from assignor.task_assignors.client_queue import Client
+from assignor.task_assignors.decisions import DecisionLog
 from assignor.task_assignors.legacy_sticky import DEFAULT_COSTS, StickyPlacement
-from assignor.task_assignors.racks.optimization import STATELESS_COSTS
-from assignor.types import Role, TaskId
+from assignor.task_assignors.racks.optimization import STATELESS_COSTS, TaskMove
+from assignor.types import ProcessId, Role, TaskId
 
 
 class StickyTaskAssignor(CustomTaskAssignor):
@@ -60,6 +63,10 @@ class StickyTaskAssignor(CustomTaskAssignor):
 
 class _PublicStickyPlacement(StickyPlacement):
     prefers_more_threads = False
+
+    def __init__(self, problem: PlacementProblem, log: DecisionLog) -> None:
+        super().__init__(problem, log)
+        self._assigned: dict[ProcessId, KafkaStreamsAssignment] = {}
 
     def _ranks(self) -> Sequence[int]:
         """Returns the rank of each client. The ranks follow the order of the HashSet in which Kafka collects the
@@ -101,24 +108,39 @@ class _PublicStickyPlacement(StickyPlacement):
         stateless = stateless.with_traffic_cost(STATELESS_COSTS.traffic)
         stateless = stateless.with_non_overlap_cost(STATELESS_COSTS.non_overlap)
         traffics = [PublicRackTraffic.of(each, holders, Role.ACTIVE) for each in (stateful, stateless)]
-        self.swap_active([move for each in traffics if each is not None for move in active_moves(each, holders)])
+        moves = [move for each in traffics if each is not None for move in active_moves(each, holders)]
+        self._move(moves, Role.ACTIVE)
+        self.swap_active(moves)
 
     def save_traffic_of_standbys_in(self, state: ApplicationState) -> None:
         active = {client.process_id: client.active for client in self._clients}
         standby = {client.process_id: client.standby for client in self._clients}
         traffic = PublicRackTraffic.of(_params(state), standby, Role.STANDBY)
         if traffic is not None:
-            self.swap_standbys(standby_moves(traffic, active, standby))
+            moves = standby_moves(traffic, active, standby)
+            self._move(moves, Role.STANDBY)
+            self.swap_standbys(moves)
 
     def assignments(self) -> list[KafkaStreamsAssignment]:
-        """Returns the assignment of each client, with its tasks in the order in which they were placed."""
-        return [
-            KafkaStreamsAssignment(
-                client.process_id,
-                [*map(AssignedTask.active, client.active), *map(AssignedTask.standby, client.standby)],
-            )
-            for client in self._clients
-        ]
+        """Returns the assignment of each client. Its tasks were assigned and moved in the same order as in Kafka,
+        because the order of a HashMap depends on it.
+        """
+        for client in self._clients:
+            copies = [*map(AssignedTask.active, client.active), *map(AssignedTask.standby, client.standby)]
+            assigned = self._assigned.get(client.process_id)
+            if assigned is None:
+                self._assigned[client.process_id] = KafkaStreamsAssignment(client.process_id, copies)
+                continue
+            for copy in copies:
+                if copy.id not in assigned.tasks:
+                    assigned.assign_task(copy)
+        return list(self._assigned.values())
+
+    def _move(self, moves: Sequence[TaskMove], role: Role) -> None:
+        if moves:
+            self.assignments()
+        for move in moves:
+            move_copy(move, role, self._assigned)
 
 
 def _params(state: ApplicationState) -> RackAwareOptimizationParams:

@@ -21,7 +21,7 @@ LINES = {
     FRESH_REBALANCES: 151,
     RACK_REBALANCES: 395,
     CUSTOM_REBALANCES: 239,
-    OWN_CUSTOM_REBALANCES: 79,
+    OWN_CUSTOM_REBALANCES: 80,
     "placements.jsonl.gz": 2027,
     "placements_sticky.jsonl.gz": 73,
     "placements_tags.jsonl.gz": 430,
