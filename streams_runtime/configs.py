@@ -153,7 +153,9 @@ class StreamsConfig:
     the largest number of records that one pass restores while other tasks run. `restore_pass_ms`: the time limit for
     restoring in one pass while other tasks run. `record_pass_ms`: the time limit for processing records in one pass;
     after it, the thread punctuates and commits. `topology_optimization`: a subset of `OPTIMIZATIONS`; None if the
-    config was not given. `kafka_properties`: the properties for Kafka's clients; they may contain secrets.
+    config was not given. `ensure_explicit_internal_resource_naming`: True to refuse a topology with generated names of
+    stores and repartition topics (KIP-1111). `kafka_properties`: the properties for Kafka's clients; they may contain
+    secrets.
     `enable_transactional_statestores`: True if changes of a store stay in memory until their task commits. An
     instance's threads share `statestore_uncommitted_max_bytes` equally; -1 for no limit. `state_checkpoint_file`: True
     to write `.checkpoint` files, too. `configured_isolation_level`: the value of `isolation.level`; None if the config
@@ -201,6 +203,7 @@ class StreamsConfig:
     errors_dead_letter_queue_topic_name: str | None = field(default=None, metadata=_values(_text))
     processing_exception_handler_global_enabled: bool = field(default=False, metadata=_values(_boolean, "true, false"))
     topology_optimization: frozenset[str] | None = field(default=None, metadata=_values(_optimization))
+    ensure_explicit_internal_resource_naming: bool = field(default=False, metadata=_values(_boolean, "true, false"))
     rocksdb_config_setter: Callable[[str, Any], object] | None = field(default=None, metadata=_values(_config_setter))
     default_key_serde: Serde[Any] | None = field(default=None, metadata=_values(configured_serde))
     default_value_serde: Serde[Any] | None = field(default=None, metadata=_values(configured_serde))
@@ -378,6 +381,14 @@ def check_names(configs: StreamsConfig, where: str) -> None:
                     f"characters, and is {shown_name(text)}",
                     where,
                 )
+
+
+def explicit_names(configs: StreamsConfig | Mapping[str, object] | None) -> bool:
+    """Returns the value of `ensure.explicit.internal.resource.naming`. Raises InputError."""
+    if isinstance(configs, StreamsConfig):
+        return configs.ensure_explicit_internal_resource_naming
+    key = "ensure.explicit.internal.resource.naming"
+    return _boolean(key, (configs or {}).get(key, False), "configs")
 
 
 def configured_optimizations(configs: StreamsConfig | Mapping[str, object] | None) -> frozenset[str] | None:

@@ -66,6 +66,8 @@ RUNTIME: dict[str, str] = {
     "leave.on.disconnect": "Whether a process whose connection breaks is replaced within a fraction of a second, not "
     "only after its session. Kafka does not have this; `false` is Kafka's rule.",
     "errors.dead.letter.queue.topic.name": "The topic to which the handler `dead_letter` sends records that failed.",
+    "ensure.explicit.internal.resource.naming": "`true` refuses a topology whose stores or repartition topics have "
+    "generated names (KIP-1111), and names them all.",
     "topology.optimization": "`all`, `none`, or a list of `reuse.ktable.source.topics`, `merge.repartition.topics` and "
     "`single.store.self.join`. Give the same configs to `StreamsBuilder.build`. Without it: `none`.",
     "rocksdb.config.setter": "A function of a store's name and its `rocksdict.Options`, which it may change before the "

@@ -93,7 +93,7 @@ class StreamGrouping(Generic[K, V]):
         """
         settings = checked_settings(store)
         if store is not None and settings.name is None and not isinstance(windows, SlidingWindows):
-            self.stream.graph.naming.store("KSTREAM-AGGREGATE-")
+            self.stream.graph.naming.processor("KSTREAM-AGGREGATE-")
         return settings
 
     def aggregated(

@@ -10,6 +10,7 @@ import re
 
 from assignor.errors import TopologyError
 from assignor.names.legal_names import LONGEST_NAME, is_legal_name
+from assignor.topology.definition import TopologyDefinition
 
 REPARTITION_SUFFIX = "-repartition"
 
@@ -22,14 +23,37 @@ class Naming:
 
     def __init__(self) -> None:
         self._next = 0
+        self._generated: set[str] = set()
+        self._stores: list[str] = []
 
     def processor(self, prefix: str) -> str:
         number = self._next
         self._next += 1
-        return f"{prefix}{number:010d}"
+        name = f"{prefix}{number:010d}"
+        self._generated.add(name)
+        return name
 
     def store(self, prefix: str) -> str:
-        return self.processor(prefix + _STORE)
+        name = self.processor(prefix + _STORE)
+        self._stores.append(name)
+        return name
+
+    def with_number_of(self, generated: str, prefix: str) -> str:
+        """Returns a name with another prefix and the number of a generated name."""
+        name = f"{prefix}{generated.rpartition('-')[2]}"
+        self._generated.add(name)
+        return name
+
+    def without_names(self, definition: TopologyDefinition) -> tuple[str, ...]:
+        """Returns the names of the stores and repartition topics that the user has not named. The name of a store or
+        topic is generated if it begins with a generated name. As in Kafka, the result also has the store of a table
+        that needs none. Source: `InternalTopologyBuilder.checkUnprovidedNames`. Differs from Kafka: the result also has
+        the topics and the subscription store of a foreign-key join, and the repartition topic of a grouped table. It
+        does not have a repartition topic that is called after a node that the user has named.
+        """
+        resources = (*definition.stores, *definition.global_stores, *definition.repartition_topics)
+        found = (name for name in resources if name.startswith(tuple(self._generated)))
+        return tuple(dict.fromkeys((*self._stores, *found)))
 
     def name_or_generated(self, name: str | None, prefix: str, suffix: str = "") -> str:
         """Returns the given name with the suffix. If the parameter `name` is None, returns a generated name: the prefix

@@ -302,7 +302,8 @@ class StreamJoin:
             "-outer-other-join" if given.keeps_left else "-other-join",
         )
         key_serde = left.key_serde or right.key_serde
-        stores = self._stores(generated, suffixes, (key_serde, left.value_serde, right.value_serde))
+        shared = naming.with_number_of(generated[0], "KSTREAM-OUTERSHARED-")
+        stores = self._stores((*generated, shared), suffixes, (key_serde, left.value_serde, right.value_serde))
         put_nodes = (
             ProcessorGraphNode(this_put, StreamOperator(putting_into_window, stores.left.name)),
             ProcessorGraphNode(other_put, StreamOperator(putting_into_window, stores.right.name)),
@@ -317,7 +318,7 @@ class StreamJoin:
 
     def _stores(
         self,
-        generated: tuple[str, str],
+        generated: tuple[str, str, str],
         suffixes: tuple[str, str],
         serdes: tuple[Serde[Any] | None, Serde[Any] | None, Serde[Any] | None],
     ) -> JoinStores:
@@ -325,8 +326,7 @@ class StreamJoin:
         each record in them has a key of its own.
         """
         settings, keys, left_values, right_values = checked_settings(self.given.store), *serdes
-        names = [f"{each}-store" for each in generated]
-        shared_name = f"KSTREAM-OUTERSHARED-{generated[0].rpartition('-')[2]}-store"
+        *names, shared_name = (f"{each}-store" for each in generated)
         if (base := settings.name) is not None:
             names = [f"{base}{suffix}-store" for suffix in suffixes]
             shared_name = f"{base}{'-outer' if self.given.keeps_right else '-left'}-shared-join-store"

@@ -13,7 +13,7 @@ from typing import Any
 
 from assignor.errors import TopologyError
 from streams_runtime.common.records import K, V
-from streams_runtime.configs import OPTIMIZATIONS, StreamsConfig, configured_optimizations
+from streams_runtime.configs import OPTIMIZATIONS, StreamsConfig, configured_optimizations, explicit_names
 from streams_runtime.dsl.global_tables import GlobalKTable, add_global_store, add_global_table
 from streams_runtime.dsl.graph_nodes import StateStoreNode, StreamSourceNode, TableSourceNode
 from streams_runtime.dsl.materialized import StoreArgument, StoreFactory, checked_settings
@@ -147,9 +147,13 @@ class StreamsBuilder:
 
         `configs`: the configs of the application. As in Kafka, the config `topology.optimization` has an effect only if
         this argument contains it. Raises InputError for an unknown value of `topology.optimization`. Raises
-        TopologyError for an error in the whole topology; for example, if two sources share some of their topics.
+        TopologyError for an error in the whole topology; for example, if two sources share some of their topics, or if
+        a store has a generated name and `ensure.explicit.internal.resource.naming` is true.
         """
         optimizations = configured_optimizations(configs)
         if optimizations is None:
             optimizations = OPTIMIZATIONS if self._optimize else frozenset()
-        return self._graph.build(optimizations)
+        topology = self._graph.build(optimizations)
+        if explicit_names(configs):
+            topology.check_explicit_names()
+        return topology

@@ -74,6 +74,7 @@ class StreamsGraph:
             self._let_null_keys_through()
             self._topology = self._make_topology()
             self._topology.optimizations = optimizations
+            self._topology.without_names = self.naming.without_names(self._topology.definition())
             for group in self._copartitioned:
                 self._topology.copartition(dict.fromkeys(renamed.get(name, name) for name in group))
         return self._topology

@@ -126,7 +126,8 @@ def _own_store(table: TableStage[K, Any], prefix: str, result: ResultingTable[K,
     Kafka, an unnamed store uses up a number of the counter of generated names.
     """
     settings = checked_settings(result.store)
-    name = settings.name or table.graph.naming.store(prefix)
     if settings.name is None and not settings.is_versioned:
+        table.graph.naming.processor(prefix)
         return None
+    name = settings.name or table.graph.naming.store(prefix)
     return StoreFactory(name, result.key_serde, result.value_serde, settings)

@@ -117,6 +117,8 @@ class Application:
         topology = _checked_topology(topology)
         _check_optimizations(topology, self.configs)
         try:
+            if self.configs.ensure_explicit_internal_resource_naming:
+                topology.check_explicit_names()
             object.__setattr__(self, "topology", topology.with_default_serdes(self.configs.default_serdes))
             self.group_topology()
         except TopologyError as error:

@@ -50,12 +50,13 @@ class Topology:
     the topology. If Kafka's `Topology` refuses a call, this class raises TopologyError.
 
     `optimizations`: the values of `topology.optimization` with which the DSL built the topology; None if it was built
-    without the DSL.
+    without the DSL. `without_names`: the stores and repartition topics to which the DSL has given names.
     """
 
     def __init__(self) -> None:
         self.builder = TopologyBuilder()
         self.optimizations: frozenset[str] | None = None
+        self.without_names: tuple[str, ...] = ()
 
     def add_source(
         self,
@@ -242,8 +243,18 @@ class Topology:
             return self
         topology = Topology()
         topology.builder = changed
-        topology.optimizations = self.optimizations
+        topology.optimizations, topology.without_names = self.optimizations, self.without_names
         return topology
+
+    def check_explicit_names(self) -> None:
+        """Raises TopologyError if a store or a repartition topic has a generated name (KIP-1111)."""
+        if self.without_names:
+            raise _invalid(
+                f"These stores and repartition topics have generated names: {', '.join(self.without_names)}. "
+                "A generated name changes with the topology, and the state is then lost. Give each a name, as "
+                "store=... of the aggregation or table, or as name=... of the grouping, join, suppress or repartition; "
+                "or set ensure.explicit.internal.resource.naming to false."
+            )
 
     def describe(self) -> str:
         """Returns the text of Kafka's `Topology#describe`."""
