@@ -73,6 +73,7 @@ INSTEAD = {
     "kstream.Named": "the argument `KStream.map(name)` of each call",
     "kstream.NamedOperation": "the argument `KStream.map(name)` of each call",
     "kstream.Predicate": _FUNCTION,
+    "kstream.Printed": "arguments by name, such as `KStream.print(label)` and `KStream.print(path)`",
     "kstream.Produced": "arguments by name, such as `KStream.to(partitioner)`",
     "kstream.Reducer": _FUNCTION,
     "kstream.Repartitioned": "arguments by name, such as `KStream.repartition(partitions)`",
@@ -162,15 +163,10 @@ _HEADERS = "Stores do not keep the headers of records (KIP-1271)."
 _SUPPLIERS = "There is no config for the kind of all stores: give each its `Materialized`."
 
 LACKS = {
-    "KafkaStreams.cleanUp": "`assignor reset` deletes the state of an application; there is no call for one instance.",
     "KafkaStreams.clientInstanceIds": "Instances push no metrics to brokers (KIP-714).",
     "KafkaStreams.setStandbyUpdateListener": "`assignor groups describe` shows how far standbys are.",
-    "kstream.KStream.print": "Use `peek` with `print`.",
-    "kstream.Printed": "Use `peek` with `print`.",
-    "processor.api.ProcessingContext.keySerde": "A processor gets the serdes that it needs from its own code.",
     "processor.api.ProcessingContext.metrics": "A processor cannot add metrics of its own.",
     "processor.api.ProcessingContext.stateDir": "A processor keeps its state in stores.",
-    "processor.api.ProcessingContext.valueSerde": "A processor gets the serdes that it needs from its own code.",
     "processor.api.ProcessorWrapper": "Processors cannot be wrapped by a config (KIP-1112).",
     "processor.api.WrappedFixedKeyProcessorSupplier": "Processors cannot be wrapped by a config (KIP-1112).",
     "processor.api.WrappedProcessorSupplier": "Processors cannot be wrapped by a config (KIP-1112).",

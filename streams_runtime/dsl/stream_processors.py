@@ -20,6 +20,7 @@ handler is called. Kafka has no operations on batches. The result for each recor
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
 from typing import Any
 
 from streams_runtime.common.errors import WrongBatchResult
@@ -153,6 +154,24 @@ def ending(action: Callable[[Any, Any], object], child: Receiver, context: NodeC
         action(key, value)
 
     return for_each
+
+
+def printing(
+    path: Path | None, label: str, text: Callable[[Any, Any], object] | None, child: Receiver, context: NodeContext
+) -> Receiver:
+    """Writes a line for each record to the end of a file, or to stdout. Forwards nothing.
+
+    Source: `PrintForeachAction`. Differs from Kafka: an existing file is continued.
+    """
+    file = None
+    if path is not None:
+        file = path.open("a", encoding="utf-8", buffering=1)  # whole lines, as several tasks may write to the file
+        context.call_on_close(file.close)
+
+    def print_record(key: Any, value: Any, timestamp_ms: int, headers: Headers) -> None:
+        print(f"[{label}]: {f'{key}, {value}' if text is None else text(key, value)}", file=file, flush=True)
+
+    return print_record
 
 
 def branching(

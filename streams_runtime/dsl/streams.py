@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
+from pathlib import Path
 from typing import Any, Generic, TypeVar, Unpack, overload
 
 from assignor.errors import IllegalArgumentError, TopologyError
@@ -186,6 +187,25 @@ class KStream(Generic[K, V]):
         """Calls the function `action` with each record. Forwards nothing."""
         supplier = _operator("KStream.for_each", processors.ending, action=action)
         stream_operations.unchanged(self._stage, "KSTREAM-FOREACH-", supplier, name)
+
+    def print(
+        self,
+        path: str | Path | None = None,
+        *,
+        label: str | None = None,
+        text: Callable[[K, V], object] | None = None,
+        name: str | None = None,
+    ) -> None:
+        """Writes each record as a line `[label]: key, value`. Forwards nothing. Source: `KStream.print`, `Printed`.
+
+        `path`: the file to which lines are appended, on the machine of the task; None for stdout. `label`: None for the
+        name of the node above. `text`: a function that returns the text after the label.
+        """
+        if text is not None:
+            check_functions("KStream.print", text=text)
+        label = self._stage.node.name if label is None else label
+        supplier = StreamOperator(processors.printing, None if path is None else Path(path), label, text)
+        stream_operations.unchanged(self._stage, "KSTREAM-PRINTER-", supplier, name)
 
     def split(self, *, name: str | None = None) -> BranchedKStream[K, V]:
         """Splits the stream: each record goes to the first branch whose predicate accepts the record."""

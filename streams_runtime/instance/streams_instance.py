@@ -21,6 +21,7 @@ coordinator.
 import logging
 import threading
 from collections import deque
+from contextlib import closing
 
 from assignor.types import HostInfo, ProcessId
 from operating_system.processes import freeze_loaded_objects, raise_open_file_limit
@@ -37,6 +38,7 @@ from streams_runtime.instance.thread_pool import ThreadPool
 from streams_runtime.instance.thread_status import InstanceStatus, OpenTask
 from streams_runtime.membership.coordinator_client import CoordinatorClient
 from streams_runtime.membership.member_events import GroupMembershipOperation, PartitionHosts
+from streams_runtime.tasks.state_directory import StateDirectory
 
 _logger = logging.getLogger(__name__)
 
@@ -244,6 +246,18 @@ class StreamsInstance:
         if self._is_own(threading.current_thread().name):
             return self.state in _ENDED
         return self.wait(timeout_s) in _ENDED
+
+    def clean_up(self) -> None:
+        """Delete the state of the application below `state.dir` on this machine. The next start restores it from the
+        changelogs. Call `clean_up` before `start`, or after `close` has returned True.
+
+        Raises StreamsRuntimeError if the instance runs, and LockError if another process uses the directory.
+        """
+        if self.state not in (InstanceState.CREATED, *_ENDED):
+            raise StreamsRuntimeError(f"the state of an instance that runs cannot be deleted; it is {self.state}")
+        configs = self.application.configs
+        with closing(StateDirectory(configs.state_dir, self.application.id, self._options.clock)) as directory:
+            directory.wipe_all()
 
     def wait(self, timeout_s: float | None = None) -> InstanceState:
         """Wait until the instance has ended, at most `timeout_s`. Returns the state of the instance."""

@@ -11,6 +11,7 @@ from typing import Any, Generic, NamedTuple, Protocol, TypeVar, runtime_checkabl
 from assignor.types import TaskId
 from streams_runtime.common.record_columns import RecordColumns
 from streams_runtime.common.records import Headers, Record, RecordMetadata
+from streams_runtime.serdes import Serde
 
 KIn = TypeVar("KIn")
 VIn = TypeVar("VIn")
@@ -45,6 +46,14 @@ class ProcessingContext(Protocol):
 
     @property
     def task_id(self) -> TaskId: ...
+
+    @property
+    def key_serde(self) -> Serde[Any]:
+        """The serde of `default.key.serde`. Raises TopologyError if the config is not given."""
+
+    @property
+    def value_serde(self) -> Serde[Any]:
+        """The serde of `default.value.serde`. Raises TopologyError if the config is not given."""
 
     @property
     def record_metadata(self) -> RecordMetadata | None:

@@ -27,6 +27,8 @@ from streams_runtime.common.record_columns import RecordColumns
 from streams_runtime.common.records import LATEST_MS, Headers, Record, RecordMetadata, record_headers, record_timestamp
 from streams_runtime.processors.api import Cancellable, Processor, PunctuationType, Punctuator
 from streams_runtime.processors.runtime import TaskRuntime
+from streams_runtime.serdes import Serde
+from streams_runtime.serdes.defaults import DefaultSerde
 from streams_runtime.state_stores.read_only_store import ReadOnlyStore
 from streams_runtime.state_stores.thread_cache import ContextTuple
 from streams_runtime.state_stores.value_and_timestamp import EntryAccess
@@ -287,6 +289,14 @@ class NodeContext:
     @property
     def task_id(self) -> TaskId:
         return self._task("task_id").task_id
+
+    @property
+    def key_serde(self) -> Serde[Any]:
+        return self._task("key_serde").default_serdes.in_place_of(DefaultSerde("key", self.name))
+
+    @property
+    def value_serde(self) -> Serde[Any]:
+        return self._task("value_serde").default_serdes.in_place_of(DefaultSerde("value", self.name))
 
     @property
     def record_metadata(self) -> RecordMetadata | None:

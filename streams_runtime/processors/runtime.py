@@ -27,6 +27,7 @@ from streams_runtime.processors.api import (
     TopicNameExtractor,
 )
 from streams_runtime.serdes import BYTES, Serde
+from streams_runtime.serdes.defaults import DefaultSerdes
 from streams_runtime.state_stores.state_store import StateStore
 from streams_runtime.state_stores.thread_cache import RecordContexts
 
@@ -66,6 +67,9 @@ class TaskRuntime(RecordContexts, Protocol):
 
     @property
     def application_id(self) -> str: ...
+
+    @property
+    def default_serdes(self) -> DefaultSerdes: ...
 
     @property
     def task_id(self) -> TaskId: ...

@@ -45,6 +45,7 @@ from streams_runtime.logs.base import Log, RecordBatch
 from streams_runtime.processors.api import ExceptionHandler, FailedRecord, HandlerResponse
 from streams_runtime.processors.graph import ProcessorGraph
 from streams_runtime.processors.runtime import TASK_ERRORS, TaskRuntime
+from streams_runtime.serdes.defaults import DefaultSerdes
 from streams_runtime.state_stores.state_store import RecordClock, StateStore, StoreContext, keeps_offset
 from streams_runtime.tasks.exception_handling import ExceptionHandling, fail
 from streams_runtime.tasks.partition_group import UNKNOWN_TIME, RecordQueue
@@ -70,6 +71,7 @@ class GlobalRuntime:
     graph: ProcessorGraph
     losses: TaskLosses
     application_id: str
+    default_serdes: DefaultSerdes
     _clock: Clock
     stores: dict[str, StateStore] = field(default_factory=dict)
     # The processors get the stores themselves, and not their views for reading.
@@ -135,7 +137,9 @@ class GlobalTask:
         self.stores: Mapping[str, StateStore] = {store.name: store for store in self.graph.stores}
         self.starts: Offsets = {}
         self.ends: Offsets = {}
-        self._runtime = GlobalRuntime(self.graph, self.losses, configs.application_id, self.clock)
+        self._runtime = GlobalRuntime(
+            self.graph, self.losses, configs.application_id, configs.default_serdes, self.clock
+        )
         self._handling = ExceptionHandling(
             _no_sink,
             _no_flush,

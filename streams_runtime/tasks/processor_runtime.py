@@ -85,7 +85,7 @@ class ProcessorRuntime:
 
     def __post_init__(self, configs: StreamsConfig, thread_cache: ThreadCache | None) -> None:
         self.task_id = self.collector.task_id
-        self.application_id = configs.application_id
+        self.application_id, self.default_serdes = configs.application_id, configs.default_serdes
         self.cache = None if thread_cache is None else TaskCache(thread_cache, self)
         self.stores: dict[str, StateStore] = {}
         self._logging_at_commit: Sequence[CommitLoggingStore] = ()

@@ -131,10 +131,7 @@ class StateDirectory:
             raise ProcessorStateError(f"the file {file} cannot be read: {error}") from error
         if known != cluster_id:
             foreign = self.non_empty_task_directories()
-            for task in self._tasks_on_disk():
-                self.wipe(task)
-            if self.files.is_directory(self._path(GLOBAL_TASK)):
-                self.wipe(GLOBAL_TASK)
+            self.wipe_all()
             if foreign:
                 _logger.warning(
                     "the state in %s was that of another log with the same application.id, and is deleted: %s",
@@ -256,6 +253,15 @@ class StateDirectory:
             directory = self.task_directory(task)
             CheckpointFile(directory, self.files).delete()
             self._discard(directory, [directory / name for name in self._names(directory) if _is_state(name)])
+
+    def wipe_all(self) -> None:
+        """Delete the checkpoints and stores of all tasks and of the global stores. Raises LockError when a thread or
+        another process holds a lock. Source: `StateDirectory.clean`.
+        """
+        for task in self._tasks_on_disk():
+            self.wipe(task)
+        if self.files.is_directory(self._path(GLOBAL_TASK)):
+            self.wipe(GLOBAL_TASK)
 
     def discard(self, task: TaskId, parts: Iterable[Path]) -> None:
         """Delete these paths, which are relative to the task's directory. If an earlier process died during a deletion,

@@ -3,6 +3,7 @@
 import operator
 from collections.abc import Callable
 from functools import partial, wraps
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,6 +16,8 @@ from streams_runtime import (
     FixedKeyProcessor,
     KStream,
     KTable,
+    Processor,
+    ProcessorContext,
     Record,
     StreamsBuilder,
     Topology,
@@ -57,6 +60,56 @@ def test_should_peek_at_records_that_pass_and_end_with_for_each() -> None:
     with driven(builder) as run:
         run.pipe("in", ("a", "1", 1), ("b", "2", 2))
     assert seen == [("peek", "a", "1"), ("each", "a", "1"), ("peek", "b", "2"), ("each", "b", "2")]
+
+
+def test_should_print_records_to_stdout_as_kafka_does(capsys: pytest.CaptureFixture[str]) -> None:
+    builder = StreamsBuilder()
+    x = source(builder)
+    x.print()
+    x.print(label="words", text=lambda k, v: f"{k}={v}", name="shown")
+    with driven(builder) as run:
+        run.pipe("in", ("a", "1", 1), (None, "2", 2))
+    assert capsys.readouterr().out == (
+        "[KSTREAM-SOURCE-0000000000]: a, 1\n[words]: a=1\n[KSTREAM-SOURCE-0000000000]: None, 2\n[words]: None=2\n"
+    )
+    assert "Processor: KSTREAM-PRINTER-0000000001 (stores: [])" in builder.build().describe()
+    assert "Processor: shown (stores: [])" in builder.build().describe()
+    with pytest.raises(TopologyError, match=r"The text of KStream\.print must be a function"):
+        source(StreamsBuilder()).print(text="text")  # type: ignore[arg-type]
+
+
+def test_should_print_records_to_the_end_of_a_file(tmp_path: Path) -> None:
+    builder = StreamsBuilder()
+    source(builder).print(tmp_path / "printed", label="é")
+    for value in ("1", "2"):
+        with driven(builder) as run:
+            run.pipe("in", ("a", value, 1))
+            lines = (tmp_path / "printed").read_text(encoding="utf-8").splitlines()
+            assert lines[-1] == f"[é]: a, {value}", "a line is in the file at once"
+    assert lines == ["[é]: a, 1", "[é]: a, 2"]
+
+
+class WithDefaultSerdes(Processor[str, str]):
+    def init(self, context: ProcessorContext) -> None:
+        self._context = context
+
+    def process(self, record: Record[str, str]) -> None:
+        data = self._context.key_serde.serialize(record.key) + self._context.value_serde.serialize(5)
+        self._context.forward(record._replace(value=data.hex()))
+
+
+def test_should_give_processors_the_default_serdes_of_the_application() -> None:
+    builder = StreamsBuilder()
+    out(source(builder).process(WithDefaultSerdes, name="own"))
+    configs = {"default.key.serde": STRING, "default.value.serde": LONG}
+    with TopologyTestDriver(builder.build(), configs) as driver:
+        driver.create_input_topic("in", STRING, STRING).pipe_input("a", "x")
+        assert driver.create_output_topic("out", STRING, STRING).read_values() == ["610000000000000005"]
+    with (
+        pytest.raises(Exception, match=r"own needs a key serde.*or set default\.key\.serde"),
+        TopologyTestDriver(builder.build()) as driver,
+    ):
+        driver.create_input_topic("in", STRING, STRING).pipe_input("a", "x")
 
 
 def test_should_connect_a_processor_to_the_stores_that_were_named_when_it_was_added() -> None:

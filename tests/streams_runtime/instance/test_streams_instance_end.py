@@ -123,3 +123,21 @@ def test_should_refuse_to_remain_when_the_coordinator_would_remove_its_members(g
     with pytest.raises(StreamsRuntimeError, match=r"leave\.on\.disconnect=false"):
         instance.close(TIMEOUT_S, GroupMembershipOperation.REMAIN_IN_GROUP)
     assert instance.wait_until_running(TIMEOUT_S)
+
+
+def test_should_delete_its_state_before_start_and_after_close_and_restore_it_then(group: Group) -> None:
+    instance = group.start("a")
+    group.write(SOME_LINES)
+    group.wait_until_counted()
+    with pytest.raises(StreamsRuntimeError, match="an instance that runs cannot be deleted; it is running"):
+        instance.clean_up()
+    assert instance.close(TIMEOUT_S)
+    state = group.directory / "a" / group.id
+    assert list(state.glob("*/rocksdb/*")), "the stores are in RocksDB"
+    instance.clean_up()
+    assert not list(state.glob("*/rocksdb/*"))
+    again = group.prepared("a")
+    again.clean_up()
+    again.start()
+    group.write(SOME_LINES)
+    group.wait_until_counted()

@@ -13,6 +13,7 @@ from streams_runtime.logs.base import RecordBatch
 from streams_runtime.processors.api import Punctuator
 from streams_runtime.processors.context import Receiver
 from streams_runtime.processors.runtime import RunPosition, SinkSettings
+from streams_runtime.serdes.defaults import DefaultSerdes
 from streams_runtime.state_stores.state_store import StateStore, StoreContext
 from streams_runtime.state_stores.thread_cache import ContextTuple
 
@@ -53,6 +54,7 @@ class RecordingRuntime:
     scheduled: list[Scheduled] = field(default_factory=list)
     commits: int = 0
     application_id: str = "app"
+    default_serdes: DefaultSerdes = field(default_factory=DefaultSerdes)
     task_id: TaskId = TASK
     record_metadata: RecordMetadata | None = METADATA
     headers: Headers = (("h", b"1"),)
