@@ -2,8 +2,8 @@
 
 One subtopology reads the words. The rules are checked on what is in the log and on the disks, at any moment:
 - What is committed stays: an offset never goes back.
-- A store is what its changelog says up to the offset of the store, on a disk and in a standby.
-What the results have to be, the class of each application says: `word_count`, `visits_and_pairs`.
+- A store equals its changelog up to the offset of the store, on a disk and in a standby.
+The subclasses check the results of their applications: `word_count`, `visits_and_pairs`.
 """
 
 from __future__ import annotations

@@ -159,7 +159,7 @@ class _Words:
 
 
 class _Sessions:
-    """What a changelog or an output says of sessions, by their words."""
+    """The sessions in a changelog or an output, by their words."""
 
     def __init__(self, cluster: SimulatedCluster, topic: str) -> None:
         self._reader = _Reader(cluster, topic)
@@ -167,7 +167,7 @@ class _Sessions:
         self.counts: dict[str, dict[tuple[int, int], int]] = {}
 
     def read(self) -> set[str]:
-        """Returns the words of which it says more than before."""
+        """Returns the words whose sessions have changed."""
         touched = set()
         for key, value, _ in self._reader.read():
             word, start_ms, end_ms = session_bounds(key)
@@ -237,15 +237,15 @@ class VisitsAndPairs(SimulatedCluster):
     def _check_sessions(self, text: str) -> None:
         expected = self._committed.sessions(text)
         for written in self._sessions:
-            said = written.counts.get(text, {})
-            is_right = said == expected
+            counts = written.counts.get(text, {})
+            is_right = counts == expected
             if not self.exactly_once:
                 is_right = all(
-                    any(start <= first and last <= end and each >= count for (start, end), each in said.items())
+                    any(start <= first and last <= end and each >= count for (start, end), each in counts.items())
                     for (first, last), count in expected.items()
                 )
             assert is_right, (
-                f"{COUNTS_ARE_EXACT}: {written.topic} of group {self.group_id} says {said} for {text}, and the "
+                f"{COUNTS_ARE_EXACT}: {written.topic} of group {self.group_id} has {counts} for {text}, and the "
                 f"committed words have the sessions {expected}"
             )
 
