@@ -288,7 +288,9 @@ class RecordCollector:
                 continue
             kept_ms = self._producer.log.deletes_after_ms(partition.topic)
             behind_ms, retention_ms = now_ms - needed.newest_ms, needed.retention_ms
-            if kept_ms is not None and behind_ms > kept_ms - retention_ms:
+            # no record is older than the epoch, so a topic that keeps records for longer, as that of unlimited windows,
+            # deletes none
+            if kept_ms is not None and kept_ms < min(retention_ms + behind_ms, now_ms):
                 found.append(WindowsAtRisk(store, partition.topic, needed.needed, behind_ms, kept_ms, retention_ms))
         return found
 

@@ -169,6 +169,7 @@ class RunningTask:
             stores=self.graph.stores,
             changelogs=changelogs,
             source_changelogs=source_changelogs(TASK, self.graph),
+            window_retentions_ms=self.graph.window_retentions_ms,
         )
 
     @property
