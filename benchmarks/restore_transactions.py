@@ -30,8 +30,7 @@ from benchmarks.jvm_runtime.input_records import (
     Input,
     first_timestamp_ms,
     partitions,
-    topic_of_events,
-    topic_of_table,
+    topics_of,
 )
 from benchmarks.jvm_runtime.topologies import topology
 from benchmarks.thread_alone import ThreadAlone
@@ -106,7 +105,7 @@ def _compare(cells: Sequence[Cell], what: Input, directory: Path, runs: int) -> 
                 # The order alternates, so that neither side always runs on the files that the other has just written.
                 for transactional in (True, False) if turn % 2 == 0 else (False, True):
                     own = directory / "run"
-                    shutil.copytree(logs.with_input(what, table=cell.has_table), own)
+                    shutil.copytree(logs.with_input(what, topics_of(cell)), own)
                     seconds[cell, transactional].append(in_fresh_process(cpu_seconds, cell, own, transactional))
                     shutil.rmtree(own)
                     bar.advance(work)
@@ -115,7 +114,7 @@ def _compare(cells: Sequence[Cell], what: Input, directory: Path, runs: int) -> 
 
 def cpu_seconds(cell: Cell, directory: Path, transactional: bool) -> float:
     """The work of one process. `directory`: a log with the input, which no other process has open."""
-    events, of_keys = topic_of_events(cell.keys), topic_of_table(cell.keys)
+    topics = topics_of(cell)
     configs = StreamsConfig.from_dotted(
         {
             "application.id": APPLICATION_ID,
@@ -126,8 +125,7 @@ def cpu_seconds(cell: Cell, directory: Path, transactional: bool) -> float:
             TRANSACTIONAL: transactional,
         }
     )
-    application = Application(topology(cell.application, events, of_keys, RESULTS), configs)
-    topics = (events, of_keys) if cell.has_table else (events,)
+    application = Application(topology(cell.application, topics[0], topics[-1], RESULTS), configs)
     log = EmbeddedLog(directory)
     create_topics(log, application)
     inputs = [partition for topic in topics for partition in partitions(topic)]

@@ -9,7 +9,9 @@ import java.nio.charset.StandardCharsets;
 import java.time.Duration;
 import java.util.Arrays;
 import java.util.List;
+import java.util.Optional;
 import java.util.Properties;
+import java.util.Set;
 import java.util.regex.Pattern;
 import org.apache.kafka.common.Metric;
 import org.apache.kafka.common.serialization.Serde;
@@ -23,26 +25,32 @@ import org.apache.kafka.streams.Topology;
 import org.apache.kafka.streams.errors.StreamsUncaughtExceptionHandler.StreamThreadExceptionResponse;
 import org.apache.kafka.streams.kstream.Consumed;
 import org.apache.kafka.streams.kstream.Grouped;
+import org.apache.kafka.streams.kstream.JoinWindows;
 import org.apache.kafka.streams.kstream.Joined;
 import org.apache.kafka.streams.kstream.KGroupedStream;
 import org.apache.kafka.streams.kstream.KStream;
 import org.apache.kafka.streams.kstream.KTable;
 import org.apache.kafka.streams.kstream.Materialized;
 import org.apache.kafka.streams.kstream.Produced;
+import org.apache.kafka.streams.kstream.SessionWindows;
+import org.apache.kafka.streams.kstream.StreamJoined;
+import org.apache.kafka.streams.kstream.Suppressed;
+import org.apache.kafka.streams.kstream.TableJoined;
 import org.apache.kafka.streams.kstream.TimeWindows;
 import org.apache.kafka.streams.kstream.WindowedSerdes;
 import org.apache.kafka.streams.processor.api.ContextualProcessor;
 import org.apache.kafka.streams.processor.api.ProcessorContext;
 import org.apache.kafka.streams.processor.api.Record;
 import org.apache.kafka.streams.state.KeyValueStore;
+import org.apache.kafka.streams.state.SessionStore;
 import org.apache.kafka.streams.state.Stores;
 import org.apache.kafka.streams.state.WindowStore;
 
 /**
  * Runs an application of {@code topologies.py} on Kafka Streams, as often as it is told, and answers what it took.
  *
- * <p>Arguments: bootstrap servers, application, topic of the events, topic of the table, bytes of the record cache,
- * stream threads.
+ * <p>Arguments: bootstrap servers, application, topic of the events, topic of the table or of the other stream, bytes
+ * of the record cache, stream threads.
  *
  * <p>Commands, a line each; each has one line as its answer:
  * {@code run ID DIRECTORY OUTPUT BEGIN END}: a new instance with this application id. The clock starts once it has
@@ -55,6 +63,10 @@ public final class Instance {
     private static final Serde<Long> LONG = Serdes.Long();
     private static final String STORE = "store";
     private static final long WINDOW_MS = 60_000;
+    private static final long GAP_MS = 10_000;
+    private static final long JOIN_WINDOW_MS = 1_000;
+    private static final long ROWS_A_KEY = 10;
+    private static final long ROWS_FIRST_MS = 3_000;
     private static final int HALF = 50;
     private static final Pattern STREAM_THREAD = Pattern.compile("(?!kafka-).*-StreamThread-\\d+");
     private static final Duration LONGEST_CLOSE = Duration.ofSeconds(60);
@@ -97,6 +109,9 @@ public final class Instance {
         configs.put(StreamsConfig.PROCESSING_GUARANTEE_CONFIG, StreamsConfig.EXACTLY_ONCE_V2);
         configs.put(StreamsConfig.STATESTORE_CACHE_MAX_BYTES_CONFIG, arguments[4]);
         configs.put(StreamsConfig.NUM_STREAM_THREADS_CONFIG, arguments[5]);
+        if (arguments[1].equals("foreign-key-join")) {
+            configs.put(StreamsConfig.MAX_TASK_IDLE_MS_CONFIG, ROWS_FIRST_MS);
+        }
         streams = new KafkaStreams(topology(output), configs);
         streams.setUncaughtExceptionHandler(thrown -> {
             thrown.printStackTrace();
@@ -160,6 +175,10 @@ public final class Instance {
 
     private Topology topology(final String output) {
         final StreamsBuilder builder = new StreamsBuilder();
+        if (arguments[1].equals("foreign-key-join")) {
+            foreignKeyJoin(builder, output);
+            return builder.build();
+        }
         final KStream<byte[], byte[]> events = builder.stream(arguments[2], Consumed.with(BYTES, BYTES));
         final KGroupedStream<byte[], byte[]> byKey = events.groupByKey(Grouped.with(BYTES, BYTES));
         switch (arguments[1]) {
@@ -181,17 +200,9 @@ public final class Instance {
                 )
                 .toStream()
                 .to(output, Produced.with(new WindowedSerdes.TimeWindowedSerde<>(BYTES, WINDOW_MS), LONG));
-            case "join" -> {
-                final KTable<byte[], byte[]> table = builder.table(
-                    arguments[3],
-                    Consumed.with(BYTES, BYTES),
-                    Materialized.<byte[], byte[], KeyValueStore<Bytes, byte[]>>as(STORE)
-                        .withKeySerde(BYTES).withValueSerde(BYTES)
-                );
-                events
-                    .join(table, Instance::joined, Joined.with(BYTES, BYTES, BYTES))
-                    .to(output, Produced.with(BYTES, BYTES));
-            }
+            case "join" -> events
+                .join(table(builder, arguments[3], STORE), Instance::joined, Joined.with(BYTES, BYTES, BYTES))
+                .to(output, Produced.with(BYTES, BYTES));
             case "processor" -> {
                 builder.addStateStore(
                     Stores.keyValueStoreBuilder(Stores.persistentKeyValueStore(STORE), BYTES, LONG));
@@ -199,9 +210,70 @@ public final class Instance {
                     .<byte[], Long>process(CountingProcessor::new, STORE)
                     .to(output, Produced.with(BYTES, LONG));
             }
+            case "stream-join" -> events
+                .join(
+                    builder.stream(arguments[3], Consumed.with(BYTES, BYTES)),
+                    Instance::joined,
+                    JoinWindows.ofTimeDifferenceWithNoGrace(Duration.ofMillis(JOIN_WINDOW_MS)),
+                    StreamJoined.with(BYTES, BYTES, BYTES)
+                )
+                .to(output, Produced.with(BYTES, BYTES));
+            case "sessions" -> byKey
+                .windowedBy(SessionWindows.ofInactivityGapWithNoGrace(Duration.ofMillis(GAP_MS)))
+                .count(Materialized.<byte[], Long, SessionStore<Bytes, byte[]>>as(STORE)
+                    .withKeySerde(BYTES).withValueSerde(LONG))
+                .toStream()
+                .to(output, Produced.with(new WindowedSerdes.SessionWindowedSerde<>(BYTES), LONG));
+            case "suppress" -> byKey
+                .windowedBy(TimeWindows.ofSizeWithNoGrace(Duration.ofMillis(WINDOW_MS)))
+                .count(Materialized.<byte[], Long, WindowStore<Bytes, byte[]>>as(STORE)
+                    .withKeySerde(BYTES).withValueSerde(LONG))
+                .suppress(Suppressed.untilWindowCloses(Suppressed.BufferConfig.unbounded()))
+                .toStream()
+                .to(output, Produced.with(new WindowedSerdes.TimeWindowedSerde<>(BYTES, WINDOW_MS), LONG));
+            case "global-join" -> events
+                .join(
+                    builder.globalTable(
+                        arguments[3],
+                        Consumed.with(BYTES, BYTES),
+                        Materialized.<byte[], byte[], KeyValueStore<Bytes, byte[]>>as(STORE)
+                            .withKeySerde(BYTES).withValueSerde(BYTES)
+                    ),
+                    (key, value) -> key,
+                    Instance::joined
+                )
+                .to(output, Produced.with(BYTES, BYTES));
             default -> throw new IllegalArgumentException("no such application: " + arguments[1]);
         }
         return builder.build();
+    }
+
+    /** Each event changes a row of the right table, which changes ten rows of the result. */
+    private void foreignKeyJoin(final StreamsBuilder builder, final String output) {
+        table(builder, arguments[3], "rows")
+            .join(
+                table(builder, arguments[2], STORE),
+                (key, row) -> longAsBytes(ByteBuffer.wrap(key).getLong() / ROWS_A_KEY),
+                (row, event) -> joined(event, row),
+                TableJoined.with(null, (topic, key, value, partitions) ->
+                    Optional.of(Set.of((int) (ByteBuffer.wrap(key).getLong() % partitions)))),
+                Materialized.with(BYTES, BYTES)
+            )
+            .toStream()
+            .to(output, Produced.with(BYTES, BYTES));
+    }
+
+    private static KTable<byte[], byte[]> table(final StreamsBuilder builder, final String topic, final String store) {
+        return builder.table(
+            topic,
+            Consumed.with(BYTES, BYTES),
+            Materialized.<byte[], byte[], KeyValueStore<Bytes, byte[]>>as(store)
+                .withKeySerde(BYTES).withValueSerde(BYTES)
+        );
+    }
+
+    private static byte[] longAsBytes(final long number) {
+        return ByteBuffer.allocate(Long.BYTES).putLong(number).array();
     }
 
     private static byte[] inCapitals(final byte[] value) {

@@ -10,15 +10,13 @@ from pathlib import Path
 from types import TracebackType
 from typing import Protocol, Self
 
-from assignor.types import TopicPartition
-from benchmarks.jvm_runtime.cells import Cell
+from benchmarks.jvm_runtime.cells import GLOBAL_JOIN, Cell
 from benchmarks.jvm_runtime.input_records import (
     PARTITIONS,
     EmbeddedLogs,
     Input,
     partitions,
-    topic_of_events,
-    topic_of_table,
+    topics_of,
     write,
 )
 from benchmarks.jvm_runtime.outputs import Outputs, outputs_of, read_records
@@ -61,19 +59,24 @@ class Places:
         self.directory = directory
         self.servers = servers
         self._embedded = EmbeddedLogs(directory / "input")
-        self._on_broker: set[str] = set()
+        self._on_broker: set[tuple[str, int]] = set()
 
     @contextmanager
-    def embedded(self, what: Input, *, table: bool) -> Iterator[str]:
+    def embedded(self, what: Input, topics: Sequence[str]) -> Iterator[str]:
         """The address of an embedded log with this input, for one run."""
         with self.fresh_directory() as own:
-            shutil.copytree(self._embedded.with_input(what, table=table), own, dirs_exist_ok=True)
+            shutil.copytree(self._embedded.with_input(what, topics), own, dirs_exist_ok=True)
             yield f"embedded:{own}"
 
-    def prepare_broker(self, log: Log, what: Input, *, table: bool) -> None:
-        events, of_keys = topic_of_events(what.keys), topic_of_table(what.keys)
-        write(log, what, events=events not in self._on_broker, table=table and of_keys not in self._on_broker)
-        self._on_broker |= {events, of_keys} if table else {events}
+    def prepare_broker(self, log: Log, what: Input, topics: Sequence[str]) -> None:
+        """Writes the topics, except those that have this input already."""
+        missing = [topic for topic in topics if (topic, what.records) not in self._on_broker]
+        there = [topic for topic in missing if topic in log.topics()]
+        log.delete_topics(there)
+        _wait_until(lambda: not set(there) & set(log.topics()), f"the deletion of {there}")
+        write(log, what, missing)
+        self._on_broker -= {each for each in self._on_broker if each[0] in missing}
+        self._on_broker |= {(topic, what.records) for topic in missing}
 
     @contextmanager
     def fresh_directory(self) -> Iterator[Path]:
@@ -114,7 +117,7 @@ class OnEmbeddedLog:
 
     def run(self, lead_in: int, *, with_outputs: bool) -> MeasuredRun:
         with ExitStack() as stack:
-            servers = stack.enter_context(self._places.embedded(self._what, table=self._cell.has_table))
+            servers = stack.enter_context(self._places.embedded(self._what, topics_of(self._cell)))
             log = stack.enter_context(closing(open_log(servers)))
             state = stack.enter_context(self._places.fresh_directory())
 
@@ -134,7 +137,7 @@ class OnBroker:
         self._places = places
         self._own = () if name == JVM else (places.servers,)
         self._log = open_log(places.servers)
-        places.prepare_broker(self._log, what, table=cell.has_table)
+        places.prepare_broker(self._log, what, topics_of(cell))
         if name == JVM:
             places.directory.mkdir(parents=True, exist_ok=True)
             self._program = kafka_streams(cell, places.servers, places.directory)
@@ -173,27 +176,39 @@ def measured_run(
     *,
     with_outputs: bool,
 ) -> MeasuredRun:
-    """`begin`: runs an instance with this id and output topic, from the first to the last number of records."""
+    """`begin`: runs an instance with this id and output topic, from the first to the last number of records, which is
+    the least that it processes. The internal topics are read to their end after the input.
+    """
     identifier = f"run-{uuid.uuid4().hex[:8]}"
     output = f"{identifier}-output"
     log.create_topics([NewTopic(output, PARTITIONS)])
-    before = what.keys if cell.has_table else 0
-    topics = (topic_of_events(what.keys), *((topic_of_table(what.keys),) if cell.has_table else ()))
-    begin(identifier, output, before + lead_in, before + what.records)
-    _wait_for_commit(log, identifier, [each for topic in topics for each in partitions(topic)])
+    before = cell.records_before
+    begin(identifier, output, before + lead_in * cell.records_an_event, before + what.records)
+    events, *beside = topics_of(cell)
+    _wait_for_commit(log, identifier, [events, *([] if cell.application == GLOBAL_JOIN else beside)])
+    for topic in sorted(name for name in log.topics() if name.startswith(identifier) and name.endswith("-topic")):
+        _wait_for_commit(log, identifier, [topic])
     figures = program.end()
     found = outputs_of(read_records(log, output), every_record=cell.sends_every_record) if with_outputs else None
     return MeasuredRun(figures, found)
 
 
-def _wait_for_commit(log: Log, group: str, of: Sequence[TopicPartition]) -> None:
+def _wait_for_commit(log: Log, group: str, topics: Sequence[str]) -> None:
     """Until the offsets of all records are committed."""
-    ends, until = log.end_offsets(of), time.monotonic() + _LONGEST_COMMIT_S
-    while True:
+    of = [each for topic in topics for each in partitions(topic)]
+    ends = log.end_offsets(of)
+
+    def is_done() -> bool:
         committed = log.committed_offsets(group, of)
-        if all(ends[each] == 0 or (each in committed and committed[each].offset >= ends[each]) for each in of):
-            return
-        assert time.monotonic() < until, f"{group} has committed {committed} of {ends}"
+        return all(ends[each] == 0 or (each in committed and committed[each].offset >= ends[each]) for each in of)
+
+    _wait_until(is_done, f"the commit of {ends} by {group}")
+
+
+def _wait_until(condition: Callable[[], bool], words: str) -> None:
+    until = time.monotonic() + _LONGEST_COMMIT_S
+    while not condition():
+        assert time.monotonic() < until, f"{words} took longer than {_LONGEST_COMMIT_S:g} s"
         time.sleep(_LOOK_S)
 
 

@@ -1,19 +1,21 @@
 """What the applications read: written once for each number of keys, to the broker and to an embedded log.
 
 The same numbers give the same records. A key is eight bytes, a value a hundred. The events are in the order of their
-timestamps, over ten minutes. The table has every key once, and all of it is older than the first event.
+timestamps, over ten minutes. So are the records of the other stream of a join. The table has every key once, and all of
+it is older than the first event.
 """
 
 import random
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
 from assignor.types import TopicPartition
-from benchmarks.jvm_runtime.topologies import EVENTS, TABLE
+from benchmarks.jvm_runtime.cells import FOREIGN_KEY_JOIN, GLOBAL_JOIN, JOIN, ROWS_A_KEY, STREAM_JOIN, Cell
+from benchmarks.jvm_runtime.topologies import EVENTS, OTHERS, TABLE
 from streams_runtime import NewTopic, open_log
 from streams_runtime.logs.base import Log
 
@@ -41,17 +43,22 @@ class Input:
     keys: int
     first_ms: int
 
-    def events(self) -> Iterator[InputRecord]:
+    def records_of(self, topic: str) -> Iterator[InputRecord]:
+        """`topic`: one of `topics_of`."""
+        kind, keys = topic.split("-")
+        return self.table(int(keys)) if kind == TABLE else self.events(_SEED if kind == EVENTS else _SEED + 2)
+
+    def events(self, seed: int = _SEED) -> Iterator[InputRecord]:
         """Every key is as likely as any other one."""
-        chance = random.Random(_SEED)
+        chance = random.Random(seed)
         for number in range(self.records):
             key = chance.randrange(self.keys)
             timestamp_ms = self.first_ms + number * SPAN_MS // self.records
             yield InputRecord(key % PARTITIONS, _key(key), _value(chance), timestamp_ms)
 
-    def table(self) -> Iterator[InputRecord]:
+    def table(self, keys: int) -> Iterator[InputRecord]:
         chance = random.Random(_SEED + 1)
-        for key in range(self.keys):
+        for key in range(keys):
             yield InputRecord(key % PARTITIONS, _key(key), _value(chance), self.first_ms - _MINUTE_MS)
 
 
@@ -68,40 +75,42 @@ def topic_of_events(keys: int) -> str:
     return f"{EVENTS}-{keys}"
 
 
-def topic_of_table(keys: int) -> str:
-    return f"{TABLE}-{keys}"
+def topics_of(cell: Cell) -> tuple[str, ...]:
+    """The topic of the events, and the topic beside it if there is one."""
+    beside = {
+        JOIN: f"{TABLE}-{cell.keys}",
+        GLOBAL_JOIN: f"{TABLE}-{cell.keys}",
+        FOREIGN_KEY_JOIN: f"{TABLE}-{cell.keys * ROWS_A_KEY}",
+        STREAM_JOIN: f"{OTHERS}-{cell.keys}",
+    }
+    events = topic_of_events(cell.keys)
+    return (events, beside[cell.application]) if cell.application in beside else (events,)
 
 
 class EmbeddedLogs:
-    """Logs in `directory` that have the events, and with the table if it is wanted, for others to copy."""
+    """Logs in `directory` with topics of the input, for others to copy."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
 
-    def with_input(self, what: Input, *, table: bool) -> Path:
+    def with_input(self, what: Input, topics: Sequence[str]) -> Path:
         """The directory of a log that nobody has open."""
-        found = self._directory / f"{what.keys}-{what.records}-{'table' if table else 'events'}"
+        found = self._directory / "-".join((str(what.records), *topics))
         if not found.exists():
             found.mkdir(parents=True)
             with closing(open_log(f"embedded:{found}")) as log:
-                write(log, what, table=table)
+                write(log, what, topics)
         return found
 
 
-def write(log: Log, what: Input, *, table: bool, events: bool = True) -> None:
+def write(log: Log, what: Input, topics: Sequence[str]) -> None:
     """Into topics that it creates."""
-    if events:
-        _write(log, topic_of_events(what.keys), what.events())
-    if table:
-        _write(log, topic_of_table(what.keys), what.table())
-
-
-def _write(log: Log, topic: str, records: Iterator[InputRecord]) -> None:
-    log.create_topics([NewTopic(topic, PARTITIONS)])
-    of_topic = partitions(topic)
-    with closing(log.producer()) as producer:
-        for record in records:
-            producer.send(of_topic[record.partition], record.key, record.value, record.timestamp_ms)
+    for topic in topics:
+        log.create_topics([NewTopic(topic, PARTITIONS)])
+        of_topic = partitions(topic)
+        with closing(log.producer()) as producer:
+            for record in what.records_of(topic):
+                producer.send(of_topic[record.partition], record.key, record.value, record.timestamp_ms)
 
 
 def _key(number: int) -> bytes:

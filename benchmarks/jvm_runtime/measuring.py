@@ -1,8 +1,10 @@
 """One cell: the JVM is warmed up, then everybody runs in turns, and what all of them wrote has to be equal."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from statistics import median
 
@@ -27,6 +29,12 @@ class Effort:
     lead_in: int = 100_000
     runs: int = 3
     warm_up_records: int = 2_000_000
+
+    def of_cell(self, cell: Cell) -> Effort:
+        """With as many events as make this number of records."""
+        share = cell.records_an_event
+        records, lead_in = self.records // share * cell.times_records, self.lead_in // share
+        return replace(self, records=records, lead_in=lead_in)
 
 
 QUICK = Effort(records=40_000, lead_in=10_000, runs=1, warm_up_records=80_000)
@@ -81,7 +89,7 @@ def measure(cell: Cell, what: Input, names: Sequence[str], places: Places, effor
 
 def _warm_up(contender: Contender, cell: Cell, effort: Effort, say: Say) -> list[float]:
     """CPU µs a record of each run."""
-    of_run = effort.records + (cell.keys if cell.has_table else 0)
+    of_run = effort.records * cell.records_an_event + cell.records_before
     runs = -(-effort.warm_up_records // of_run)
     found = []
     for number in range(runs):

@@ -10,6 +10,7 @@ import time
 from contextlib import ExitStack
 from pathlib import Path
 
+from benchmarks.jvm_runtime.cells import FOREIGN_KEY_JOIN, ROWS_FIRST_MS
 from benchmarks.jvm_runtime.clock import Figures
 from benchmarks.jvm_runtime.topologies import topology
 from operating_system.processes import freeze_loaded_objects
@@ -49,6 +50,7 @@ class Instances:
             ProcessingGuarantee.EXACTLY_ONCE_V2,
             num_stream_threads=self._threads,
             statestore_cache_max_bytes=self._cache_bytes,
+            max_task_idle_ms=ROWS_FIRST_MS if self._application == FOREIGN_KEY_JOIN else 0,
         )
 
     def _run(self, configs: StreamsConfig, output: str, begin: int, end: int) -> str:

@@ -15,7 +15,7 @@ _MASK = (1 << 64) - 1
 
 class OutputRecord(NamedTuple):
     key: bytes
-    value: bytes
+    value: bytes | None
     timestamp_ms: int
 
 
@@ -45,7 +45,7 @@ def outputs_of(records: Iterable[OutputRecord], *, every_record: bool) -> Output
 
 def _number_of(record: OutputRecord) -> int:
     key, value, timestamp_ms = record
-    text = b"%d %d %b%b" % (timestamp_ms, len(key), key, value)
+    text = b"%d %d %b%b" % (timestamp_ms, len(key), key, b"-" if value is None else b"+" + value)
     return int.from_bytes(blake2b(text, digest_size=_DIGEST_BYTES).digest(), "big")
 
 
@@ -53,7 +53,6 @@ def read_records(log: Log, topic: str) -> Iterable[OutputRecord]:
     """Committed ones, as far as there are any when the reading begins. Each key is in order."""
     for record in read_topic(log, topic, BYTES, BYTES):
         assert record.key is not None, "every result has a key"
-        assert record.value is not None, "nothing is deleted"
         yield OutputRecord(record.key, record.value, record.timestamp_ms)
 
 

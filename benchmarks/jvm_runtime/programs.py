@@ -7,7 +7,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from benchmarks.jvm_runtime.cells import Cell
-from benchmarks.jvm_runtime.input_records import topic_of_events, topic_of_table
+from benchmarks.jvm_runtime.input_records import topics_of
 from benchmarks.line_program import LineProgram
 from tests.oracle import jars
 
@@ -101,5 +101,5 @@ def kafka_streams(cell: Cell, bootstrap_servers: str, directory: Path) -> Progra
 
 def _arguments(cell: Cell, number: int) -> list[str]:
     """`number`: of threads or instances."""
-    topics = (topic_of_events(cell.keys), topic_of_table(cell.keys))
-    return [cell.application, *topics, str(cell.cache_bytes), str(number)]
+    events, *beside = topics_of(cell)
+    return [cell.application, events, *(beside or ["-"]), str(cell.cache_bytes), str(number)]

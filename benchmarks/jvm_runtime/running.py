@@ -159,9 +159,10 @@ class _Run:
                     if time.monotonic() > self._until:
                         left += 1
                     else:
-                        what = Input(self._effort.records * cell.times_records, cell.keys, self._first_ms)
+                        effort = self._effort.of_cell(cell)
+                        what = Input(effort.records, cell.keys, self._first_ms)
                         say = _of_cell(cell, lambda words: bar.update(work, description=words))
-                        self._results.add(measure(cell, what, names, places, self._effort, say))
+                        self._results.add(measure(cell, what, names, places, effort, say))
                 bar.advance(work)
         return left
 

@@ -17,7 +17,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle, TimerValues
 
 from benchmarks.jvm_runtime.cells import CACHES, COUNT, TYPICAL_KEYS
-from benchmarks.jvm_runtime.input_records import PARTITIONS, partitions, topic_of_events, topic_of_table
+from benchmarks.jvm_runtime.input_records import PARTITIONS, partitions, topic_of_events
 from benchmarks.jvm_runtime.spark_row import EXECUTORS, FILES_A_BATCH, IN_PANDAS, OURS, OUTPUT
 from benchmarks.jvm_runtime.topologies import topology
 from spark_engine.session.spark_session import spark_session
@@ -98,7 +98,7 @@ def stream_threads(spark: SparkSession, servers: str, directory: Path, records: 
         ProcessingGuarantee.EXACTLY_ONCE_V2,
         statestore_cache_max_bytes=CACHES["default"],
     )
-    built = topology(COUNT, topic_of_events(TYPICAL_KEYS), topic_of_table(TYPICAL_KEYS), OUTPUT)
+    built = topology(COUNT, topic_of_events(TYPICAL_KEYS), "", OUTPUT)
     settings = {"cluster.bootstrap.servers": servers, "group.initial.rebalance.delay.ms": 3_000}
     with ExitStack() as stack:
         coordinator = stack.enter_context(CoordinatorProcess(directory / "coordinator", settings))

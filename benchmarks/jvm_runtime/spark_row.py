@@ -23,7 +23,7 @@ import pyarrow.parquet as pq
 
 from benchmarks.jvm_leader.tables import Page
 from benchmarks.jvm_runtime.cells import TYPICAL_KEYS
-from benchmarks.jvm_runtime.input_records import PARTITIONS, Input, InputRecord, write
+from benchmarks.jvm_runtime.input_records import PARTITIONS, Input, InputRecord, topic_of_events, write
 from benchmarks.jvm_runtime.outputs import OutputRecord, Outputs, check_equal, outputs_of, read_records
 from benchmarks.process_tree import executors
 from benchmarks.processor_time import processor_s
@@ -78,7 +78,7 @@ def measure_on_spark(what: Input, directory: Path, say: Callable[[str], None]) -
     _write_files(what, files, records_a_file)
     log = directory / "log"
     with closing(open_log(f"embedded:{log}")) as opened:
-        write(opened, what, table=False)
+        write(opened, what, [topic_of_events(TYPICAL_KEYS)])
         opened.create_topics([NewTopic(OUTPUT, PARTITIONS)])
     found, outputs = {}, {}
     for way in WAYS:
