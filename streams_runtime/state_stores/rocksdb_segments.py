@@ -45,7 +45,9 @@ INDEX = b"\x80"
 """The first byte of all index keys. Segment numbers are not negative, so their first byte is lower."""
 
 MAX_KNOWN_KEYS = 1_000
-_MAX_KNOWN = 100_000
+MAX_KNOWN_RECORD_KEYS = 100_000
+_NO_KEYS: list[bytes] = []
+"""Stands for the keys of a record key that is not in a dictionary. It is never changed."""
 
 _MOVE_BATCH_SIZE = 10_000
 
@@ -104,6 +106,14 @@ class RocksDBSegmentedStore(WrappedStateStore[TransactionBuffer]):
         entries. Without these keys, each read of a record key would need a seek in RocksDB for each segment. A seek is
         slow where many entries were deleted, as with sessions.
         """
+        self._recent: dict[bytes, list[bytes] | None] = {}
+        """Like `_known`, for the other record keys, but only with the keys that were put since the last eviction. So a
+        read of times from `_recent_from_ms` on needs no seek, also if each record has another key.
+        """
+        self._recent_from_ms: int | None = None
+        """All entries with this time or a later time are in `_known` or `_recent`. None until a record key was read,
+        because many operators read only single windows.
+        """
 
     def open(self, context: StoreContext) -> None:
         if self.is_open:
@@ -125,6 +135,9 @@ class RocksDBSegmentedStore(WrappedStateStore[TransactionBuffer]):
     def _note_eviction(self) -> None:
         """Is called when keys have left the read cache, or are written to RocksDB directly."""
         self._known.clear()
+        self._recent.clear()
+        if self._recent_from_ms is not None:
+            self._recent_from_ms = self._newest_ms + 1
 
     # --- changes
 
@@ -145,12 +158,17 @@ class RocksDBSegmentedStore(WrappedStateStore[TransactionBuffer]):
         self.inner.put(segment_prefix(segment) + key, value)
         if self._file_format.time_ordered:
             self.inner.put(self._index_key(key), None if value is None else b"")
-        if self._known:
-            self._note_known(key, is_deleted=value is None)
+        if self._recent_from_ms is not None:
+            self._note_key(key, is_deleted=value is None)
 
-    def _note_known(self, key: bytes, *, is_deleted: bool) -> None:
+    def _note_key(self, key: bytes, *, is_deleted: bool) -> None:
         record_key = key[: -self._keys.suffix_bytes]
-        keys = self._known.get(record_key)
+        known = self._known if record_key in self._known else self._recent
+        keys = known.get(record_key, _NO_KEYS)
+        if keys is _NO_KEYS:
+            if len(known) >= MAX_KNOWN_RECORD_KEYS:
+                self._note_eviction()
+            keys = known[record_key] = []
         if keys is None:
             return
         place = bisect_left(keys, key)
@@ -162,7 +180,7 @@ class RocksDBSegmentedStore(WrappedStateStore[TransactionBuffer]):
             if len(keys) > MAX_KNOWN_KEYS:
                 live_ms = self._retention.first_live_segment * self._retention.segment_interval_ms
                 keys = [each for each in keys if self._keys.time_of(each) >= live_ms]
-                self._known[record_key] = keys if len(keys) <= MAX_KNOWN_KEYS else None
+                known[record_key] = keys if len(keys) <= MAX_KNOWN_KEYS else None
 
     def _drop_expired(self) -> None:
         first_live, segments = self._retention.first_live_segment, self._segments.numbers
@@ -203,17 +221,27 @@ class RocksDBSegmentedStore(WrappedStateStore[TransactionBuffer]):
         """
         if get_ident() != self.inner.owner_thread:
             return None
-        keys = self._known[record_key] if record_key in self._known else self._load_known(record_key)
+        time_of = self._keys.time_of
+        if record_key in self._known:
+            keys = self._known[record_key]
+        elif self._recent_from_ms is not None and time_of(first) >= self._recent_from_ms:
+            keys = self._recent.get(record_key, _NO_KEYS)
+        else:
+            if self._recent_from_ms is None:
+                self._recent_from_ms = self._newest_ms + 1
+            keys = self._load_known(record_key)
         if keys is None:
             return None
-        interval_ms, get, time_of = self._retention.segment_interval_ms, self.inner.get, self._keys.time_of
         found = keys[bisect_left(keys, first) : bisect_right(keys, last)]
+        if not found:
+            return iter(())
+        interval_ms, get = self._retention.segment_interval_ms, self.inner.get
         values = ((key, get(segment_prefix(time_of(key) // interval_ms) + key)) for key in found)
         return ((key, value) for key, value in values if value is not None)
 
     def _load_known(self, record_key: bytes) -> list[bytes] | None:
-        if len(self._known) >= _MAX_KNOWN:
-            self._known.clear()
+        if len(self._known) >= MAX_KNOWN_RECORD_KEYS:
+            self._note_eviction()
         interval_ms = self._retention.segment_interval_ms
         ranges: list[tuple[bytes, bytes]] = []
         for segment in self._segments.numbers:
@@ -222,6 +250,7 @@ class RocksDBSegmentedStore(WrappedStateStore[TransactionBuffer]):
         length = SEGMENT_BYTES + len(record_key) + self._keys.suffix_bytes
         stored = (key[SEGMENT_BYTES:] for key, _ in self.inner.scan_ranges(ranges) if len(key) == length)
         keys = list(islice(stored, MAX_KNOWN_KEYS + 1))
+        self._recent.pop(record_key, None)
         self._known[record_key] = known = keys if len(keys) <= MAX_KNOWN_KEYS else None
         return known
 

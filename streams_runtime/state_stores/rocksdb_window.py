@@ -174,9 +174,10 @@ class RocksDBWindowStore(RocksDBSegmentedStore):
         store may have duplicates with the next numbers. `key`: the window key with any sequence number.
         """
         sequence = next_sequence(self._sequence)
-        prefixed = segment_prefix(start_ms // self._retention.segment_interval_ms) + key[:-SUFFIX_BYTES]
-        while start_ms <= self._numbered_to_ms and self.inner.get(window_key(prefixed, start_ms, sequence)) is not None:
-            sequence = next_sequence(sequence)
+        if start_ms <= self._numbered_to_ms:
+            prefixed = segment_prefix(start_ms // self._retention.segment_interval_ms) + key[:-SUFFIX_BYTES]
+            while self.inner.get(window_key(prefixed, start_ms, sequence)) is not None:
+                sequence = next_sequence(sequence)
         if sequence < self._sequence:  # after the highest number, the numbers begin again
             self._numbered_to_ms = self._newest_ms
         return sequence

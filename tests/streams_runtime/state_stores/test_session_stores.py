@@ -187,12 +187,15 @@ def test_should_restore_the_index_by_time(tmp_path: Path) -> None:
     restored.close()
 
 
-@pytest.mark.parametrize("most_known", [1_000, 20])
+@pytest.mark.parametrize(("most_known", "most_record_keys"), [(1_000, 1_000), (20, 1_000), (1_000, 2)])
 def test_should_find_the_same_sessions_on_disk_as_in_memory(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, most_known: int
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, most_known: int, most_record_keys: int
 ) -> None:
-    """After commits and reopening. `most_known`: of how many sessions of a key the store remembers the keys."""
+    """After commits and reopening. `most_known`: of how many sessions of a key the store remembers the keys.
+    `most_record_keys`: of how many record keys the store remembers sessions.
+    """
     monkeypatch.setattr(rocksdb_segments, "MAX_KNOWN_KEYS", most_known)
+    monkeypatch.setattr(rocksdb_segments, "MAX_KNOWN_RECORD_KEYS", most_record_keys)
     drawn = random.Random(7)
     changes = RecordedChanges()
     disk, memory = on_disk(), session_store("s", STRING, STRING, retention_ms=RETENTION_MS, persistent=False).build()
