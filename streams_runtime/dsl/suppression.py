@@ -152,6 +152,7 @@ class KTableSuppress(StoredTableOperator):
         limits = self.suppress.buffer
         max_records = JAVA_LONG_MAX if limits.max_records is None else limits.max_records
         max_bytes = JAVA_LONG_MAX if limits.max_bytes is None else limits.max_bytes
+        is_limited = limits.max_records is not None or limits.max_bytes is not None
         forward = context.delayed_forwarder(child)
 
         def emit(key: Any, new: Any, old: Any, made_by: ContextTuple) -> None:
@@ -167,7 +168,7 @@ class KTableSuppress(StoredTableOperator):
             due_ms = context.stream_time_ms - wait_ms
             while buffer.min_time_ms <= due_ms:
                 buffer.evict_first(emit)
-            while len(buffer) and (len(buffer) > max_records or buffer.size_bytes > max_bytes):
+            while is_limited and len(buffer) and (len(buffer) > max_records or buffer.size_bytes > max_bytes):
                 if limits.shut_down_when_full:
                     raise StreamsError(
                         f"{context.name} buffer exceeded its max capacity. Currently [{len(buffer)}/{max_records}] "

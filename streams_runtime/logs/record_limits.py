@@ -17,6 +17,7 @@ only be aborted.
 """
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Final
 
 from assignor.types import JAVA_LONG_MAX, TopicPartition
@@ -122,6 +123,23 @@ headers in bytes. One tuple is made for each record, and a plain tuple is cheap.
 """
 
 
+def checked_headers(given: Any) -> tuple[Headers, int]:
+    """Returns the headers in the types that a log accepts, and their size in bytes. Raises the errors of
+    `record_headers`.
+    """
+    try:
+        return _checked_headers(given)
+    except (TypeError, ValueError):  # a list, a bytearray or a writable memoryview has no hash
+        return _checked_headers.__wrapped__(given)
+
+
+@lru_cache(maxsize=16)
+def _checked_headers(given: Any) -> tuple[Headers, int]:
+    """Keeps results, because all records of the changelog of a suppression have the same headers."""
+    headers = record_headers(given)
+    return headers, sum(len(name.encode(errors=NAME_ERRORS)) + len(octets or b"") for name, octets in headers)
+
+
 @dataclass(frozen=True, slots=True)
 class RecordLimits:
     """The limits of one topic. `max_bytes`: the largest total size of key, value and headers. `compacts`: True if each
@@ -154,11 +172,11 @@ class RecordLimits:
         if not is_plain or headers or type(timestamp_ms) is not int or not 0 <= timestamp_ms <= LATEST_MS:
             try:
                 key, value = record_bytes("key", key), record_bytes("value", value)
-                timestamp_ms, headers = record_timestamp(timestamp_ms), record_headers(headers)
+                timestamp_ms, (headers, headers_size) = record_timestamp(timestamp_ms), checked_headers(headers)
             except ValueError as error:
                 raise InvalidRecord(f"record for {partition} {error}") from None
         else:
-            headers = ()
+            headers, headers_size = (), 0
         checks = self.checks
         if timestamp_ms > checks.accepted_to_ms:
             try:
@@ -167,9 +185,7 @@ class RecordLimits:
                 raise InvalidTimestamp(f"record for {partition} {error}") from None
             if reason := checks.take_refusal((key, value, timestamp_ms, headers)):
                 raise InvalidRecord(f"record for {partition} was refused by the brokers: {reason}")
-        size = (0 if key is None else len(key)) + (0 if value is None else len(value))
-        if headers:
-            size += sum(len(name.encode(errors=NAME_ERRORS)) + len(octets or b"") for name, octets in headers)
+        size = (0 if key is None else len(key)) + (0 if value is None else len(value)) + headers_size
         if key is None and self.compacts:
             raise InvalidRecord(f"record for {partition} has no key, and the topic is compacted by key")
         if size > self.max_bytes:

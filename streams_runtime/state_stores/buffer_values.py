@@ -14,14 +14,17 @@ Source: `BufferValue`, `ProcessorRecordContext.serialize`, `BufferKey`.
 """
 
 import struct
+from functools import lru_cache
 from typing import NamedTuple
 
+from assignor.types import TopicPartition
 from streams_runtime.common.records import NAME_ERRORS, Headers
 from streams_runtime.state_stores.thread_cache import ContextTuple, extra_bytes
 
 _TIME_AND_OFFSET = struct.Struct(">qq")
 _INT, _LONG = struct.Struct(">i"), struct.Struct(">q")
-_NONE_SIZE, _EQUALS_PRIOR_SIZE = -1, -2
+_EQUALS_PRIOR_SIZE = -2
+_NONE, _EQUALS_PRIOR = _INT.pack(-1), _INT.pack(_EQUALS_PRIOR_SIZE)
 
 
 class BufferValue(NamedTuple):
@@ -36,15 +39,19 @@ class BufferValue(NamedTuple):
 
 def serialize_buffer_value(given: BufferValue) -> bytes:
     """Returns the bytes of a record in a buffer. They do not contain the raw record."""
-    timestamp_ms, headers, partition, offset, _, _ = given.context
-    topic, number = ("", -1) if partition is None else partition
-    parts = [_TIME_AND_OFFSET.pack(timestamp_ms, offset), _sized(topic.encode()), _INT.pack(number)]
-    parts.append(_INT.pack(len(headers)))
+    context, new, old, prior, time_ms = given
+    timestamp_ms, headers, partition, offset, _, _ = context
+    parts = [_TIME_AND_OFFSET.pack(timestamp_ms, offset), _partition_bytes(partition), _INT.pack(len(headers))]
     for name, value in headers:
         parts += (_sized(name.encode(errors=NAME_ERRORS)), _sized(value))
-    same = given.old is not None and given.old == given.prior
-    old = _INT.pack(_EQUALS_PRIOR_SIZE) if same else _sized(given.old)
-    return b"".join((*parts, _sized(given.prior), old, _sized(given.new), _LONG.pack(given.time_ms)))
+    stored_old = _EQUALS_PRIOR if old is not None and old == prior else _sized(old)
+    return b"".join((*parts, _sized(prior), stored_old, _sized(new), _LONG.pack(time_ms)))
+
+
+@lru_cache(maxsize=1024)
+def _partition_bytes(partition: TopicPartition | None) -> bytes:
+    topic, number = ("", -1) if partition is None else partition
+    return _sized(topic.encode()) + _INT.pack(number)
 
 
 def deserialize_buffer_value(data: bytes) -> BufferValue:
@@ -70,7 +77,7 @@ def deserialize_buffer_value(data: bytes) -> BufferValue:
 
 
 def _sized(value: bytes | None) -> bytes:
-    return _INT.pack(_NONE_SIZE) if value is None else _INT.pack(len(value)) + value
+    return _NONE if value is None else _INT.pack(len(value)) + value
 
 
 def _read(data: bytes, at: int) -> tuple[bytes | None, int]:

@@ -170,9 +170,10 @@ class InMemoryTimeOrderedKeyValueChangeBuffer(Generic[K, V]):
         """
         assert self._order is not None, "`put` comes first"
         _, key = self._order[0]
-        value, size = self._values[key]
-        new, old = (None if each is None else self._deserialize_value(each) for each in (value.new, value.old))
-        evicted(self._deserialize_key(key), new, old, value.context)
+        (context, new_bytes, old_bytes, _, _), size = self._values[key]
+        new = None if new_bytes is None else self._deserialize_value(new_bytes)
+        old = None if old_bytes is None else self._deserialize_value(old_bytes)
+        evicted(self._deserialize_key(key), new, old, context)
         heapq.heappop(self._order)
         del self._values[key]
         self.size_bytes -= size
@@ -217,9 +218,15 @@ class TimeOrderedChangeBufferBuilder(SerdesStoreBuilder[K, V]):
 
 def _sized(key: bytes, value: BufferValue) -> _Buffered:
     """Returns the change with its size. As in Kafka, an old value that equals the prior value is not counted."""
-    _, headers, partition, *_ = value.context
-    size = _FIXED_BYTES + len(key) + extra_bytes(headers, None) + (0 if partition is None else len(partition[0]))
-    for part in (value.prior, None if value.old == value.prior else value.old, value.new):
-        if part is not None:
-            size += len(part)
+    context, new, old, prior, _ = value
+    _, headers, partition, _, _, _ = context
+    size = _FIXED_BYTES + len(key) + (0 if partition is None else len(partition[0]))
+    if headers:
+        size += extra_bytes(headers, None)
+    if prior is not None:
+        size += len(prior)
+    if old is not None and old != prior:
+        size += len(old)
+    if new is not None:
+        size += len(new)
     return _Buffered(value, size)
