@@ -130,8 +130,8 @@ class ChangeLoggingKeyValueBytesStore(ChangeLoggingStore[KeyValueBytesStore]):
         self.scan, self.approximate_num_entries = inner.scan, inner.approximate_num_entries
 
     def put(self, key: bytes, value: bytes | None) -> None:
-        self.check(key, value)
         logged, timestamp_ms = self._logged(value, self._clock.record_timestamp_ms)
+        self.check_logged(key, logged, timestamp_ms)
         self.inner.put(key, value)
         self._log_change(self._name, key, logged, timestamp_ms)
 
@@ -158,8 +158,8 @@ class ChangeLoggingWindowBytesStore(ChangeLoggingStore[WindowBytesStore]):
         self.fetch, self.fetch_range, self.fetch_all = inner.fetch, inner.fetch_range, inner.fetch_all
 
     def put(self, key: bytes, value: bytes | None, start_ms: int) -> int:
-        self.check(key, value)
         logged, timestamp_ms = self._logged(value, self._clock.record_timestamp_ms)
+        self.check_logged(key, logged, timestamp_ms)
         sequence = self.inner.put(key, value, start_ms)
         if sequence:  # `key` has the sequence number 0. Any other number needs a new key.
             key = window_key(key[:-SUFFIX_BYTES], start_ms, sequence)
@@ -184,14 +184,17 @@ class ChangeLoggingSessionBytesStore(ChangeLoggingStore[SessionBytesStore]):
         self.find_sessions, self.find_sessions_by_end = inner.find_sessions, inner.find_sessions_by_end
 
     def put(self, session_key: bytes, value: bytes | None) -> None:
-        self.check(session_key, value)
-        self.put_checked(session_key, value, self._clock.record_timestamp_ms)
+        record_ms = self._clock.record_timestamp_ms
+        self.check_logged(session_key, value, record_ms)
+        self.inner.put(session_key, value)
+        self._log_change(self._name, session_key, value, record_ms)
 
     def put_checked(self, key: bytes, value: bytes | None, record_ms: int) -> None:
         self.inner.put(key, value)
         self._log_change(self._name, key, value, record_ms)
 
     def remove(self, session_key: bytes) -> None:
-        self.check(session_key, None)
+        record_ms = self._clock.record_timestamp_ms
+        self.check_logged(session_key, None, record_ms)
         self.inner.remove(session_key)
-        self._log_change(self._name, session_key, None, self._clock.record_timestamp_ms)
+        self._log_change(self._name, session_key, None, record_ms)
