@@ -28,6 +28,7 @@ from benchmarks import (
     restore_transaction_memory,
     restore_transactions,
     standby_rate,
+    window_memory,
 )
 from benchmarks.group_load import running as group_load
 from benchmarks.jvm_leader import running as jvm_leader
@@ -46,6 +47,7 @@ BENCHMARKS = {
     "restore-transactions": restore_transactions.run,
     "restore-transaction-memory": restore_transaction_memory.run,
     "standby-rate": standby_rate.run,
+    "window-memory": window_memory.run,
     "processing-rate": processing_rate.run,
     "batches": batches.run,
     "jvm-runtime": jvm_runtime.run,
@@ -69,6 +71,7 @@ WITH_OPTIONS = {
     "kills": kills.run_with_options,
     "latency": latency.run_with_options,
     "storage-faults": storage_faults.run_with_options,
+    "window-memory": window_memory.run_with_options,
 }
 """They take options of their own when they are run alone: `python -m benchmarks failover-defaults --help`."""
 
