@@ -66,7 +66,7 @@ public final class Instance {
     private static final long GAP_MS = 10_000;
     private static final long JOIN_WINDOW_MS = 1_000;
     private static final long ROWS_A_KEY = 10;
-    private static final long ROWS_FIRST_MS = 3_000;
+    private static final long ROWS_FIRST_MS = 10_000;
     private static final int HALF = 50;
     private static final Pattern STREAM_THREAD = Pattern.compile("(?!kafka-).*-StreamThread-\\d+");
     private static final Duration LONGEST_CLOSE = Duration.ofSeconds(60);

@@ -24,7 +24,7 @@ TYPICAL_KEYS = 10_000
 """With which one-off goals are measured."""
 ROWS_A_KEY = 10
 """Rows of the left table for each key of a foreign-key join."""
-ROWS_FIRST_MS = 3_000
+ROWS_FIRST_MS = 10_000
 """`max.task.idle.ms` of a foreign-key join: the first events wait until the subscriptions of all rows have come."""
 KEYS_OF = {
     PROCESSOR: (TYPICAL_KEYS,),

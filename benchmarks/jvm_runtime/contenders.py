@@ -183,7 +183,7 @@ def measured_run(
     output = f"{identifier}-output"
     log.create_topics([NewTopic(output, PARTITIONS)])
     before = cell.records_before
-    begin(identifier, output, before + lead_in * cell.records_an_event, before + what.records)
+    begin(identifier, output, before + lead_in, before + what.records)
     events, *beside = topics_of(cell)
     _wait_for_commit(log, identifier, [events, *([] if cell.application == GLOBAL_JOIN else beside)])
     for topic in sorted(name for name in log.topics() if name.startswith(identifier) and name.endswith("-topic")):
