@@ -23,6 +23,17 @@ PRINTED = {
         "c2 {'customer': {'country': 'US', 'name': 'Grace'}, 'item': 'nails'}\n"
         "c3 {'customer': None, 'item': 'ink'}\n"
     ),
+    "web_shop": (
+        "paid: o1 of ada, 900 cents\n"
+        "paid: o3 of ada, 2500 cents\n"
+        "reminder: o2 of grace, 2500 cents\n"
+        "refund: o9, 300 cents\n"
+        "visit: mallory from 09:03 to 09:08, failed login\n"
+        "visit: grace from 09:09 to 09:10, failed login, pot\n"
+        "visit: ada from 09:01 to 09:34, home, pot, tea\n"
+        "visit: ada from 10:15 to 10:15, home\n"
+        "alarm: mallory from 09:00, 3 failed logins in ten minutes\n"
+    ),
     "forgotten_carts": "ada: untouched for 40 minutes\ngrace: untouched for 45 minutes\n",
     "exactly_once": (
         "killed: exit code -9\nkilled: exit code -9\nfinished: exit code 0\n"
