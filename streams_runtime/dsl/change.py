@@ -17,7 +17,7 @@ from typing import Any, Generic, NamedTuple
 
 from assignor.errors import StreamsError
 from streams_runtime.common.records import V
-from streams_runtime.serdes import Serde
+from streams_runtime.serdes import Serde, WithInnerSerdes
 from streams_runtime.serdes.varints import read_varint, varint
 
 _OLD, _NEW, _BOTH = 0, 1, 2
@@ -53,7 +53,7 @@ value_of_change: Callable[[tuple[V | None, V | None]], V | None] = itemgetter(0)
 
 
 @dataclass(frozen=True)  # without slots, because C[int](...) fails in Python 3.11 for a frozen generic class with slots
-class ChangedSerde(Generic[V]):
+class ChangedSerde(WithInnerSerdes, Generic[V]):
     """The serde of changes. Raises StreamsError if both values of a change are None, or if bytes are not a change."""
 
     value_serde: Serde[V]
@@ -85,6 +85,3 @@ class ChangedSerde(Generic[V]):
                 self.value_serde.deserialize(data[at : at + size]), self.value_serde.deserialize(data[at + size : -1])
             )
         raise StreamsError(f"Encountered unknown byte value `{flag}` for encodingFlag in ChangedDeserializer.")
-
-    def with_inner(self, change: Callable[[Serde[Any]], Serde[Any]]) -> ChangedSerde[V]:
-        return ChangedSerde(change(self.value_serde))

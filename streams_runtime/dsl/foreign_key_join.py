@@ -46,7 +46,7 @@ from streams_runtime.logs.partitioner import partition_of
 from streams_runtime.processors.api import StreamPartitioner
 from streams_runtime.processors.context import NodeContext, Operator, Receiver
 from streams_runtime.processors.topology import Topology, check_functions
-from streams_runtime.serdes import BYTES, Serde, serde_for_topic, serializer_of
+from streams_runtime.serdes import BYTES, Serde, WithInnerSerdes, serde_for_topic, serializer_of
 from streams_runtime.serdes.defaults import DefaultSerde
 from streams_runtime.state_stores.builders import timestamped_key_value_store
 
@@ -54,7 +54,7 @@ _FK_JOIN = "KTABLE-FK-JOIN-"
 
 
 @dataclass(frozen=True, slots=True)
-class _JoinSerdes:
+class _JoinSerdes(WithInnerSerdes):
     """The serdes of a foreign-key join. `topic`: the name of the subscription topic without the application id.
 
     As in Kafka, the serde of the left keys gets `topic` with the suffix -pk as its topic, the serde of the right keys
@@ -79,14 +79,6 @@ class _JoinSerdes:
         serde = serde_for_topic(self.hashed_value, f"{context.application_id}-{self.topic}-vh", is_key=False)
         serialize = serializer_of(serde)
         return lambda value: murmur3_128(serialize(value))
-
-    def with_inner(self, change: Callable[[Serde[Any]], Serde[Any]]) -> _JoinSerdes:
-        return replace(
-            self,
-            primary_key=change(self.primary_key),
-            foreign_key=change(self.foreign_key),
-            hashed_value=change(self.hashed_value),
-        )
 
 
 @dataclass(frozen=True)
@@ -279,7 +271,7 @@ class _ForeignKeyPartitioner:
 
 
 @dataclass(frozen=True)  # no slots: in Python 3.11, C[int](...) fails for a frozen generic class with slots
-class _PrimaryPartition(Generic[K]):
+class _PrimaryPartition(WithInnerSerdes, Generic[K]):
     """Sends a response to the partition of the left row. If the subscription has no partition, because an old release
     of Kafka has written it, the hash of the key chooses the partition.
     """
@@ -289,9 +281,6 @@ class _PrimaryPartition(Generic[K]):
     def __call__(self, key: K, response: SubscriptionResponseWrapper[Any], partitions: int, /) -> int:
         partition = response.primary_partition
         return partition_of(self.key_serde.serialize(key), partitions) if partition is None else partition
-
-    def with_inner(self, change: Callable[[Serde[Any]], Serde[Any]]) -> _PrimaryPartition[K]:
-        return replace(self, key_serde=change(self.key_serde))
 
 
 @dataclass(eq=False, repr=False)

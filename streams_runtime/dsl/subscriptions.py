@@ -18,14 +18,13 @@ effect, so subscriptions always have version 1. Subscriptions of version 0 can b
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import Any, Generic, NamedTuple
+from typing import Generic, NamedTuple
 
 from assignor.errors import StreamsError
 from streams_runtime.common.records import V
-from streams_runtime.serdes import Serde
+from streams_runtime.serdes import Serde, WithInnerSerdes
 
 _NO_HASH = 0x80
 _HASH_BYTES = 16
@@ -99,7 +98,7 @@ class SubscriptionWrapperSerde:
 
 
 @dataclass(frozen=True)  # no slots: in Python 3.11, C[int](...) fails for a frozen generic class with slots
-class SubscriptionResponseWrapperSerde(Generic[V]):
+class SubscriptionResponseWrapperSerde(WithInnerSerdes, Generic[V]):
     """`value_serde`: the serde of the right table's values. As in Kafka, a right value whose serialized form has no
     bytes, such as an empty text, is read as None. Raises StreamsError for bytes that are not a response.
     """
@@ -115,9 +114,6 @@ class SubscriptionResponseWrapperSerde(Generic[V]):
         _, value_hash, value_at = _read_head(data, 1, _NEWEST_RESPONSE, "SubscriptionResponseWrapper")
         foreign_value = self.value_serde.deserialize(data[value_at:]) if len(data) > value_at else None
         return SubscriptionResponseWrapper(value_hash, foreign_value)
-
-    def with_inner(self, change: Callable[[Serde[Any]], Serde[Any]]) -> SubscriptionResponseWrapperSerde[V]:
-        return SubscriptionResponseWrapperSerde(change(self.value_serde))
 
 
 def subscription_prefix(foreign_key: bytes) -> bytes:

@@ -9,7 +9,7 @@ Source: `KTableRepartitionMap`, `KTableAggregate`, `KTableReduce`.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, Generic
 
@@ -20,7 +20,7 @@ from streams_runtime.dsl.materialized import StoreFactory
 from streams_runtime.dsl.stream_aggregates import A, Aggregator, Initializer, Reducer, added_by, nothing, one_more, zero
 from streams_runtime.dsl.table_operators import StoredTableOperator
 from streams_runtime.processors.context import NodeContext, Operator, Receiver
-from streams_runtime.serdes import LONG, Serde, serde_for_topic
+from streams_runtime.serdes import LONG, Serde, WithInnerSerdes, serde_for_topic
 
 
 def one_less(key: Any, value: Any, aggregate: int) -> int:
@@ -59,7 +59,7 @@ COUNT = TableAggregation.by(zero, one_more, one_less, LONG)
 
 
 @dataclass(frozen=True)
-class KTableRepartitionMap(Operator):
+class KTableRepartitionMap(WithInnerSerdes, Operator):
     """Forwards the old and the new value of a change under the keys of their groups. If both values belong to the same
     group, one record with both values is forwarded. If the two values belong to different groups, two records are
     forwarded, the record with the old value first.
@@ -75,9 +75,6 @@ class KTableRepartitionMap(Operator):
     topic: str
     key_serde: Serde[Any]
     versioned: bool = False
-
-    def with_inner(self, change: Callable[[Serde[Any]], Serde[Any]]) -> KTableRepartitionMap:
-        return replace(self, key_serde=change(self.key_serde))
 
     def connect(self, child: Receiver, context: NodeContext) -> Receiver:
         # the name of each internal topic begins with the application id

@@ -12,8 +12,7 @@ Source: `TimeWindows`, `UnlimitedWindows`, `SlidingWindows`, `SessionWindows`, `
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import Enum
 from typing import Any, ClassVar, Generic, Protocol, SupportsIndex
 
@@ -21,7 +20,7 @@ from assignor.errors import IllegalArgumentError
 from assignor.types import JAVA_LONG_MAX
 from streams_runtime.common.records import K
 from streams_runtime.logs.partitioner import partition_of
-from streams_runtime.serdes import Serde
+from streams_runtime.serdes import Serde, WithInnerSerdes
 from streams_runtime.state_stores.session_keys import session_bounds, session_key
 from streams_runtime.state_stores.state_store import Windowed
 from streams_runtime.state_stores.window_keys import window_end_ms
@@ -283,7 +282,7 @@ class JoinWindows:
 
 
 @dataclass(frozen=True)  # no slots: in Python 3.11, C[int](...) fails for a frozen generic class with slots
-class TimeWindowedSerde(Generic[K]):
+class TimeWindowedSerde(WithInnerSerdes, Generic[K]):
     """The serde of windowed keys. As in Kafka, the bytes do not contain the end of a window. `deserialize` computes the
     end from the window's start and `window_size_ms`.
     """
@@ -301,12 +300,9 @@ class TimeWindowedSerde(Generic[K]):
         key = self.key_serde.deserialize(data[:-8])
         return Windowed(key, start_ms, window_end_ms(start_ms, self.window_size_ms))
 
-    def with_inner(self, change: Callable[[Serde[Any]], Serde[Any]]) -> TimeWindowedSerde[K]:
-        return replace(self, key_serde=change(self.key_serde))
-
 
 @dataclass(frozen=True)  # no slots: in Python 3.11, C[int](...) fails for a frozen generic class with slots
-class SessionWindowedSerde(Generic[K]):
+class SessionWindowedSerde(WithInnerSerdes, Generic[K]):
     """The serde of the keys of sessions."""
 
     key_serde: Serde[K]
@@ -318,9 +314,6 @@ class SessionWindowedSerde(Generic[K]):
     def deserialize(self, data: bytes, /) -> Windowed[K]:
         key, start_ms, end_ms = session_bounds(data)
         return Windowed(self.key_serde.deserialize(key), start_ms, end_ms)
-
-    def with_inner(self, change: Callable[[Serde[Any]], Serde[Any]]) -> SessionWindowedSerde[K]:
-        return replace(self, key_serde=change(self.key_serde))
 
 
 WindowedSerde = TimeWindowedSerde[K] | SessionWindowedSerde[K]
@@ -341,7 +334,7 @@ def default_partitioner(keys: Serde[Any] | None) -> WindowedStreamPartitioner[An
 
 
 @dataclass(frozen=True)  # no slots: in Python 3.11, C[int](...) fails for a frozen generic class with slots
-class WindowedStreamPartitioner(Generic[K]):
+class WindowedStreamPartitioner(WithInnerSerdes, Generic[K]):
     """The default partitioner of sinks that have a serde of windowed keys. The class implements `KeyPrefixPartitioner`.
 
     `unhashed_suffix_bytes`: the number of bytes of the window at the end of a serialized key.
@@ -352,6 +345,3 @@ class WindowedStreamPartitioner(Generic[K]):
 
     def __call__(self, key: Windowed[K], value: Any, partitions: int, /) -> int:
         return partition_of(self.key_serde.serialize(key.key), partitions)
-
-    def with_inner(self, change: Callable[[Serde[Any]], Serde[Any]]) -> WindowedStreamPartitioner[K]:
-        return replace(self, key_serde=change(self.key_serde))

@@ -10,9 +10,9 @@ import json
 import struct
 import uuid
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from functools import lru_cache
-from typing import Any, Generic, Protocol, TypeVar, cast, runtime_checkable
+from typing import Any, Generic, Protocol, Self, TypeVar, cast, runtime_checkable
 
 from streams_runtime.common.records import bytes_of
 
@@ -26,6 +26,7 @@ _FLOAT32 = struct.Struct(">f")
 _FLOAT64 = struct.Struct(">d")
 
 
+@runtime_checkable
 class Serde(Protocol[T]):
     """Converts objects to bytes and back. A serde never gets None: the runtime writes None as null without calling the
     serde. If a serde cannot read a record, the runtime's error names the topic, partition and offset of the record. If
@@ -44,6 +45,18 @@ class NestedSerde(Protocol):
         """Returns a copy of the object with new inner serdes. `change`: a function that returns the new serde for an
         inner serde.
         """
+
+
+class WithInnerSerdes:
+    """The base of dataclasses that are a `NestedSerde`: each field with a serde is an inner serde."""
+
+    def with_inner(self, change: Callable[[Serde[Any]], Serde[Any]]) -> Self:
+        this: Any = self
+        given = {each.name: getattr(this, each.name) for each in fields(this)}
+        changed: Self = replace(
+            this, **{name: change(value) for name, value in given.items() if isinstance(value, Serde)}
+        )
+        return changed
 
 
 @runtime_checkable
@@ -247,7 +260,7 @@ _NULL_ENTRY = -1
 
 
 @dataclass(frozen=True)  # no slots: in Python 3.11, C[int](...) fails for a frozen generic class with slots
-class ListSerde(Generic[T]):
+class ListSerde(WithInnerSerdes, Generic[T]):
     """The serde of lists. `inner`: the serde of an entry. An entry may be None.
 
     The first byte is 0 if all entries have the same length. Then come the number and the indices of the entries that
@@ -294,9 +307,6 @@ class ListSerde(Generic[T]):
             entries.append(self.inner.deserialize(data[at : at + length]))
             at += length
         return entries
-
-    def with_inner(self, change: Callable[[Serde[Any]], Serde[Any]]) -> "ListSerde[T]":
-        return ListSerde(change(self.inner))
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ Source: `ListValueStore`, `ListValueStoreBuilder`, `ChangeLoggingListValueBytesS
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 from heapq import merge
@@ -22,7 +22,7 @@ from itertools import takewhile
 from typing import Any, NamedTuple
 
 from assignor.types import JAVA_LONG_MAX
-from streams_runtime.serdes import Serde
+from streams_runtime.serdes import Serde, WithInnerSerdes
 from streams_runtime.state_stores.builders import KeyValueStoreBuilder
 from streams_runtime.state_stores.key_ranges import after
 from streams_runtime.state_stores.key_value import SerdesKeyValueStore
@@ -52,7 +52,7 @@ class LeftOrRightValue(NamedTuple):
 
 
 @dataclass(frozen=True)
-class TimestampedKeyAndJoinSideSerde:
+class TimestampedKeyAndJoinSideSerde(WithInnerSerdes):
     key_serde: Serde[Any]
 
     def serialize(self, value: TimestampedKeyAndJoinSide, /) -> bytes:
@@ -64,12 +64,9 @@ class TimestampedKeyAndJoinSideSerde:
         key = self.key_serde.deserialize(data[_TIMESTAMP_AND_SIDE.size :])
         return TimestampedKeyAndJoinSide(key, timestamp_ms, is_left)
 
-    def with_inner(self, change: Callable[[Serde[Any]], Serde[Any]]) -> TimestampedKeyAndJoinSideSerde:
-        return TimestampedKeyAndJoinSideSerde(change(self.key_serde))
-
 
 @dataclass(frozen=True)
-class LeftOrRightValuesSerde:
+class LeftOrRightValuesSerde(WithInnerSerdes):
     """The serde of a list of values. Each value is a value of the left stream or of the right stream."""
 
     left_serde: Serde[Any]
@@ -92,9 +89,6 @@ class LeftOrRightValuesSerde:
             values.append(LeftOrRightValue(value, is_left))
             begin = end
         return values
-
-    def with_inner(self, change: Callable[[Serde[Any]], Serde[Any]]) -> LeftOrRightValuesSerde:
-        return LeftOrRightValuesSerde(change(self.left_serde), change(self.right_serde))
 
 
 NOT_SCANNED_MS = JAVA_LONG_MAX + 1

@@ -15,7 +15,7 @@ from operator import add
 from typing import Any, Generic, NamedTuple, overload
 
 from streams_runtime.common.records import BytesColumn, V
-from streams_runtime.serdes import LongSerde, Serde, serializer_of
+from streams_runtime.serdes import LongSerde, Serde, WithInnerSerdes, serializer_of
 from streams_runtime.state_stores.state_store import ValueAndTimestamp
 
 TIMESTAMP_BYTES = 8
@@ -32,7 +32,7 @@ EntryWriter = Callable[[int, Any], bytes]
 
 
 @dataclass(frozen=True)
-class ValueAndTimestampSerde(Generic[V]):
+class ValueAndTimestampSerde(WithInnerSerdes, Generic[V]):
     """The serde of a value with its timestamp. `value_serde`: the serde of the value without its timestamp."""
 
     value_serde: Serde[V]
@@ -49,9 +49,6 @@ class ValueAndTimestampSerde(Generic[V]):
         """
         serialize = self.value_serde.serialize
         return lambda given: None if given.value is None else _pack(given.timestamp_ms) + serialize(given.value)
-
-    def with_inner(self, change: Callable[[Serde[Any]], Serde[Any]]) -> ValueAndTimestampSerde[V]:
-        return ValueAndTimestampSerde(change(self.value_serde))
 
     def entry_reader(self) -> EntryReader:
         """Returns a function like `deserialize` that returns a plain tuple instead of a `ValueAndTimestamp`."""
