@@ -68,12 +68,13 @@ class SessionRange(NamedTuple):
         return self.first if self.first == self.last else None
 
     def includes(self, session_key: bytes) -> bool:
+        first, last, earliest_end_ms, latest_start_ms = self  # faster than four attributes
         key, start_ms, end_ms = session_bounds(session_key)
         return (
-            end_ms >= self.earliest_end_ms
-            and start_ms <= self.latest_start_ms
-            and (self.first is None or key >= self.first)
-            and (self.last is None or key <= self.last)
+            end_ms >= earliest_end_ms
+            and start_ms <= latest_start_ms
+            and (first is None or key >= first)
+            and (last is None or key <= last)
         )
 
 

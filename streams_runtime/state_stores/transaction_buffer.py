@@ -105,10 +105,6 @@ class TransactionBuffer(WrappedStateStore[RocksDBStore]):
     # --- open, commit and close
 
     @property
-    def committed_offset(self) -> StoreOffset | None:
-        return self.inner.committed_offset
-
-    @property
     def uncommitted_bytes(self) -> int:
         return self._change_bytes
 
@@ -125,9 +121,6 @@ class TransactionBuffer(WrappedStateStore[RocksDBStore]):
     def commit(self, offset: StoreOffset | None) -> None:
         if self._changes or self._deleted_ranges or offset != self.inner.committed_offset:
             self._write_changes(offset)
-
-    def flush(self) -> None:
-        self.inner.flush()
 
     def close(self) -> None:
         """Drops the uncommitted changes, and closes the store."""
