@@ -35,12 +35,16 @@ STREAMS_GROUPS = [Path(__file__).parent / "StreamsGroups.java"]
 STORE_CACHES = [Path(__file__).parent / "StoreCaches.java"]
 CONFIG_VALUES = [Path(__file__).parent / "ConfigValues.java"]
 DESCRIBED_TOPOLOGIES = [Path(__file__).parent / "DescribedTopologies.java"]
+DSL_TOPOLOGIES = [
+    Path(__file__).parent / f"{name}.java" for name in ("DslTopologies", "DslOperators", "DslProcessors", "Functions")
+]
 _MAINS = {
     HARNESS[0]: "org.apache.kafka.streams.processor.internals.Oracle",
     STREAMS_GROUPS[0]: "org.apache.kafka.coordinator.group.streams.assignor.StreamsGroups",
     STORE_CACHES[0]: "org.apache.kafka.streams.state.internals.StoreCaches",
     CONFIG_VALUES[0]: "org.apache.kafka.streams.ConfigValues",
     DESCRIBED_TOPOLOGIES[0]: "org.apache.kafka.streams.processor.internals.DescribedTopologies",
+    DSL_TOPOLOGIES[0]: "org.apache.kafka.streams.DslTopologies",
 }
 
 
