@@ -155,7 +155,7 @@ _NO_SERDE_OF = (
     ),
     (
         r"Failed to initialize (key|value) serdes for store (?P<node>.+)",
-        r"Invalid topology: (?P<node>\S+) needs a (key|value) serde, .*",
+        r"Invalid topology: store (?P<node>\S+) needs a (key|value) serde, .*",
     ),
 )
 
