@@ -12,7 +12,8 @@ below it. The records of all merged streams go through the new topic. Source: `B
 `OptimizableRepartitionNode`, `UnoptimizableRepartitionNode`, `GroupedTableOperationRepartitionNode`,
 `InternalStreamsBuilder.mergeRepartitionTopics`, `maybeUpdateKeyChangingRepartitionNodeMap`. Differs from Kafka: Kafka
 raises an error if several of the replaced topics are in one branch, or are below several merges. This project also
-replaces several topics in one branch, and topics below several merges.
+replaces several topics in one branch, and topics below several merges. If several branches below a node that changes
+the key are merged above a replaced topic, all of them go through the new topic; in Kafka, only one of them does.
 
 The optimization may replace a topic below a merge by a topic in one of the merged streams. After this replacement the
 result is wrong, as in Kafka. The reason is that the records of the other merged stream go through no repartition topic,
