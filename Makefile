@@ -76,11 +76,15 @@ SEEDS := 2000
 simulate: setup ## histories in simulated time, SEEDS of them, in which everything goes wrong: seeds a second, what was met, what broke
 	$(BIN)/python -m tests.simulation --seeds $(SEEDS)
 
-soak: setup $(VENV)/.java-from-pypi ## before a release: the tests that make up their own cases, with 500 of each; then the largest of others, one by one, also on a real broker
+# Chains of the DSL that Kafka Streams' own classes answer, too.
+CHAINS := 10000
+
+soak: setup $(VENV)/.java-from-pypi ## before a release: the tests that make up their own cases, with 500 of each; then the largest of others, one by one, also on a real broker; then CHAINS of the DSL beside Kafka Streams
 	$(PYTEST) $(PARALLEL) -m "$(NO_KAFKA) and hypothesis" --hypothesis-profile=soak
 	$(PYTEST) -m "$(NO_KAFKA) and soak"
 	$(BIN)/python -m tests.oracle.jars
 	ASSIGNOR_REQUIRE_JARS=1 $(PYTEST) -m "(kafka or java) and soak"
+	ASSIGNOR_REQUIRE_JARS=1 ASSIGNOR_ORACLE_CASES=$(CHAINS) $(PYTEST) -n 0 -m java tests/oracle/test_differential_dsl.py
 
 test-browser: setup ## the page in a real browser, without Spark (`make browser` installs one)
 	$(PYTEST) -n 2 --dist loadfile -m "browser and not spark" tests/browser
