@@ -165,7 +165,8 @@ class Chain:
 
     def new_store(self, kind: str, key: str, value: str, **options: object) -> str:
         name = self.new_name("store")
-        caching = True if kind != "versioned" and self.chance(0.25) else None
+        # A session store with a cache fails in Kafka when it is asked for all sessions before anything was put.
+        caching = True if kind not in ("versioned", "session") and self.chance(0.25) else None
         logging = False if self.chance(0.1) else None
         serdes = {"keySerde": key, "valueSerde": value}
         persistent = self.chance(0.4)
