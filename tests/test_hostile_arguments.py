@@ -155,7 +155,8 @@ def nobody_is_contacted(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iter
     monkeypatch.setattr(socket.socket, "connect", _connect)
     monkeypatch.setattr(socket.socket, "bind", _contact)
     monkeypatch.setattr(socket, "getaddrinfo", _getaddrinfo)
-    monkeypatch.setattr(subprocess, "Popen", _contact)
+    # the class stays: a module that is first imported now has `Popen[bytes]` in its annotations
+    monkeypatch.setattr(subprocess.Popen, "__init__", _contact)
     monkeypatch.setattr(multiprocessing.process.BaseProcess, "start", _contact)
     # `serve` would give this process its own log: no handler of pytest is left then, and later tests read nothing
     monkeypatch.setattr(server, "_configure_logging", lambda _settings: None)

@@ -163,7 +163,7 @@ def _two_faults(builder: StreamsBuilder) -> None:
         ),
         (
             lambda builder: builder.stream("a").merge(builder.table("b", STRING, store="kept").to_stream()),
-            "^Invalid topology: kept needs a value serde",
+            "^Invalid topology: store kept needs a value serde",
         ),
         (
             lambda builder: (
