@@ -14,7 +14,7 @@ cdef class BatchRowWriter:
     cdef object _builder
 
     @cython.locals(index=Py_ssize_t)
-    cpdef Py_ssize_t extend(self, keys, values, timestamps_ms, Py_ssize_t start, Py_ssize_t stop) except -1
+    cpdef Py_ssize_t extend(self, keys, values, timestamps_ms, headers, Py_ssize_t start, Py_ssize_t stop) except -1
 
     @cython.locals(grown=Py_ssize_t)
     cdef bint _take(self, key, value, timestamp_ms, list headers, Py_ssize_t header_size) except -1

@@ -129,11 +129,22 @@ class BatchRowWriter:
         self._builder = DefaultRecordBatchBuilder(_MAGIC, _NOT_COMPRESSED, 0, -1, -1, -1, limit)
 
     def extend(
-        self, keys: BytesColumn, values: BytesColumn, timestamps_ms: Sequence[int], start: int, stop: int
+        self,
+        keys: BytesColumn,
+        values: BytesColumn,
+        timestamps_ms: Sequence[int],
+        headers: Sequence[Headers] | None,
+        start: int,
+        stop: int,
     ) -> int:
-        """Adds records without headers while they fit. The indexes of the records are `start` to `stop - 1`. Returns
-        the index of the first record that was not added.
+        """Adds records while they fit. The indexes of the records are `start` to `stop - 1`. `headers`: None if no
+        record has headers. Returns the index of the first record that was not added.
         """
+        if headers is not None:
+            for index in range(start, stop):
+                if not self.append(keys[index], values[index], timestamps_ms[index], headers[index]):
+                    return index
+            return stop
         for index in range(start, stop):
             if not self._take(keys[index], values[index], timestamps_ms[index], _NO_HEADERS, 0):
                 return index

@@ -256,10 +256,16 @@ class Producer(Protocol):
         """Accept the record. The record is written later, at the latest by `send_now`, `flush` or a commit."""
 
     def send_columns(
-        self, partition: TopicPartition, keys: BytesColumn, values: BytesColumn, timestamps_ms: Sequence[int]
+        self,
+        partition: TopicPartition,
+        keys: BytesColumn,
+        values: BytesColumn,
+        timestamps_ms: Sequence[int],
+        headers: Sequence[Headers] | None = None,
     ) -> None:
-        """Accept records without headers, given as columns. If `send_columns` raises an error, it has accepted none of
-        the records. The caller makes sure that no record exceeds the limits of `limits_of`.
+        """Accept records, given as columns. `headers`: None if no record has headers. If `send_columns` raises an
+        error, it has accepted none of the records. The caller makes sure that no record exceeds the limits of
+        `limits_of`.
         """
 
     def limits_of(self, partition: TopicPartition) -> RecordLimits:

@@ -29,7 +29,7 @@ from operating_system.processes import reset_in_children
 from streams_runtime.common.records import BytesColumn, Headers
 from streams_runtime.logs.base import BATCH_BYTES, BATCH_RECORDS, Claim, OffsetsToCommit
 from streams_runtime.logs.log_errors import CommitFenced, LogError, ProducerFenced
-from streams_runtime.logs.record_limits import RecordLimits
+from streams_runtime.logs.record_limits import RecordLimits, checked_headers
 
 PENDING_BYTES = 256 * 1024
 """A producer without transactions writes its pending records when they have this number of bytes."""
@@ -262,9 +262,18 @@ class _Pending:
         self.headers: list[Headers] | None = None
         self.size = 0
 
-    def extend(self, keys: BytesColumn, values: BytesColumn, timestamps_ms: Sequence[int]) -> int:
-        """Add records without headers, as columns. Returns the total size of the keys and values in bytes."""
-        ends = list(accumulate(map(add, _lengths(keys), _lengths(values))))
+    def extend(
+        self,
+        keys: BytesColumn,
+        values: BytesColumn,
+        timestamps_ms: Sequence[int],
+        headers: Sequence[Headers] | None = None,
+    ) -> int:
+        """Add records, as columns. Returns their total size in bytes."""
+        sizes = map(add, _lengths(keys), _lengths(values))
+        if headers is not None:
+            sizes = map(add, sizes, [checked_headers(each)[1] for each in headers])
+        ends = list(accumulate(sizes))
         count, start, before = len(ends), 0, 0
         while start < count:
             room = start + BATCH_RECORDS - len(self.keys)
@@ -277,8 +286,10 @@ class _Pending:
             self.keys += keys[start:stop]
             self.values += values[start:stop]
             self.timestamps_ms += timestamps_ms[start:stop]
+            if headers is not None and self.headers is None:
+                self.headers = [()] * (len(self.keys) - (stop - start))
             if self.headers is not None:
-                self.headers += [()] * (stop - start)
+                self.headers += [()] * (stop - start) if headers is None else headers[start:stop]
             self.size += ends[stop - 1] - before
             start, before = stop, ends[stop - 1]
         return before
@@ -354,7 +365,12 @@ class BufferingProducer:
             self._write(self._guards)
 
     def send_columns(
-        self, partition: TopicPartition, keys: BytesColumn, values: BytesColumn, timestamps_ms: Sequence[int]
+        self,
+        partition: TopicPartition,
+        keys: BytesColumn,
+        values: BytesColumn,
+        timestamps_ms: Sequence[int],
+        headers: Sequence[Headers] | None = None,
     ) -> None:
         if not self._state.accepts_records:
             self._state.refuse_record()
@@ -362,7 +378,7 @@ class BufferingProducer:
         if self._pending_bytes >= self._write_at_bytes:
             self._write(self._guards)
         if keys:
-            self._pending_bytes += self._pending_of(partition).extend(keys, values, timestamps_ms)
+            self._pending_bytes += self._pending_of(partition).extend(keys, values, timestamps_ms, headers)
 
     def limits_of(self, partition: TopicPartition) -> RecordLimits:
         limits = self._limits.get(partition)

@@ -63,7 +63,7 @@ class _PartitionRows:
     records in one call takes a fifth of the time of separate calls. `limits`: the topic's limits for a record.
     """
 
-    __slots__ = ("keys", "limits", "partition", "timestamps_ms", "values")
+    __slots__ = ("headers", "keys", "limits", "partition", "timestamps_ms", "values")
 
     def __init__(self, partition: TopicPartition, limits: RecordLimits) -> None:
         self.partition = partition
@@ -71,8 +71,10 @@ class _PartitionRows:
         self.keys: list[bytes | None] = []
         self.values: list[bytes | None] = []
         self.timestamps_ms: list[int] = []
+        self.headers: list[Headers] | None = None
 
     def clear(self) -> None:
+        self.headers = None
         self.keys.clear()
         self.values.clear()
         self.timestamps_ms.clear()
@@ -250,10 +252,9 @@ class RecordCollector:
         # in `init`, no record has set the time yet, so the timestamp is negative, and the log would refuse it
         if timestamp_ms < 0:
             timestamp_ms = 0
-        if headers:
-            self._send_alone(rows, key, value, timestamp_ms, headers)
-            return
-        self._add(rows, key, value, timestamp_ms)
+        if headers and rows.headers is None:
+            rows.headers = [()] * len(rows.keys)
+        self._add(rows, key, value, timestamp_ms, headers)
         if len(rows.keys) >= MOST_ROWS:
             # The change is added before the records are sent, because the store already has the change. With this
             # order, the change is not lost if sending fails.
@@ -304,15 +305,19 @@ class RecordCollector:
         while pending:
             rows = pending[0]
             self._has_sent = True
-            self._producer.send_columns(rows.partition, rows.keys, rows.values, rows.timestamps_ms)
+            self._producer.send_columns(rows.partition, rows.keys, rows.values, rows.timestamps_ms, rows.headers)
             self._note_sent(rows.partition, rows.timestamps_ms)
             rows.clear()
             del pending[0]
 
-    def _add(self, rows: _PartitionRows, key: bytes | None, value: bytes | None, timestamp_ms: int) -> None:
+    def _add(
+        self, rows: _PartitionRows, key: bytes | None, value: bytes | None, timestamp_ms: int, headers: Headers = ()
+    ) -> None:
         keys = rows.keys
         if not keys:
             self.pending.append(rows)
+        if rows.headers is not None:
+            rows.headers.append(headers)
         keys.append(key)
         rows.values.append(value)
         rows.timestamps_ms.append(timestamp_ms)
@@ -435,7 +440,12 @@ class StreamsProducer:
             raise _translated(error, f"sending a record to {partition}") from error
 
     def send_columns(
-        self, partition: TopicPartition, keys: BytesColumn, values: BytesColumn, timestamps_ms: Sequence[int]
+        self,
+        partition: TopicPartition,
+        keys: BytesColumn,
+        values: BytesColumn,
+        timestamps_ms: Sequence[int],
+        headers: Sequence[Headers] | None = None,
     ) -> None:
         """Send one record for each row of the columns. Raises the errors of `send`. If `send_columns` raises an error,
         it has sent none of the records.
@@ -443,7 +453,7 @@ class StreamsProducer:
         if not self._ready:
             self._begin()
         try:
-            self.producer.send_columns(partition, keys, values, timestamps_ms)  # type: ignore[union-attr]
+            self.producer.send_columns(partition, keys, values, timestamps_ms, headers)  # type: ignore[union-attr]
         except LogError as error:
             raise _translated(error, f"sending records to {partition}") from error
 

@@ -98,10 +98,14 @@ class PartitionQueue:
         self._opened().rows.append(key, value, timestamp_ms, headers)  # the first record of a batch is always accepted
         return True
 
-    def extend(self, keys: BytesColumn, values: BytesColumn, timestamps_ms: Sequence[int]) -> tuple[int, bool]:
-        """Adds records without headers, as columns. Returns the total size of the keys and values in bytes, and whether
-        a batch became full.
-        """
+    def extend(
+        self,
+        keys: BytesColumn,
+        values: BytesColumn,
+        timestamps_ms: Sequence[int],
+        headers: Sequence[Headers] | None = None,
+    ) -> tuple[int, bool]:
+        """Adds records, as columns. Returns their total size in bytes, and whether a batch became full."""
         at, stop = 0, len(timestamps_ms)
         if not len(keys) == len(values) == stop:
             raise ValueError(f"{len(keys)} keys, {len(values)} values and {stop} timestamps are no rows")
@@ -109,7 +113,7 @@ class PartitionQueue:
         while at < stop:
             batch = self._opened()
             before = batch.size
-            at = batch.rows.extend(keys, values, timestamps_ms, at, stop)
+            at = batch.rows.extend(keys, values, timestamps_ms, headers, at, stop)
             total += batch.size - before
             if at < stop:
                 self.close()
@@ -166,13 +170,16 @@ class Accumulator:
             return self._appended(size, is_full=queue.append(key, value, timestamp_ms, headers))
 
     def append_columns(
-        self, queue: PartitionQueue, keys: BytesColumn, values: BytesColumn, timestamps_ms: Sequence[int]
+        self,
+        queue: PartitionQueue,
+        keys: BytesColumn,
+        values: BytesColumn,
+        timestamps_ms: Sequence[int],
+        headers: Sequence[Headers] | None = None,
     ) -> bool:
-        """Adds records without headers, as columns. Returns True if the caller has to notify the sender (see
-        `append`).
-        """
+        """Adds records, as columns. Returns True if the caller has to notify the sender (see `append`)."""
         with self.lock:
-            total, is_full = queue.extend(keys, values, timestamps_ms)
+            total, is_full = queue.extend(keys, values, timestamps_ms, headers)
             return self._appended(total, is_full=is_full)
 
     def _appended(self, size: int, *, is_full: bool) -> bool:

@@ -111,13 +111,18 @@ class KafkaProducer:
             self._make_room()
 
     def send_columns(
-        self, partition: TopicPartition, keys: BytesColumn, values: BytesColumn, timestamps_ms: Sequence[int]
+        self,
+        partition: TopicPartition,
+        keys: BytesColumn,
+        values: BytesColumn,
+        timestamps_ms: Sequence[int],
+        headers: Sequence[Headers] | None = None,
     ) -> None:
         if not self._state.accepts_records:
             self._state.refuse_record()
         target = self._targets.get(partition) or self._new_target(partition)
         self._make_room()  # this wait may raise an error, so it comes before any of the new records is accepted
-        if self._accumulator.append_columns(target.queue, keys, values, timestamps_ms):
+        if self._accumulator.append_columns(target.queue, keys, values, timestamps_ms, headers):
             self._notify_sender()
 
     def limits_of(self, partition: TopicPartition) -> RecordLimits:

@@ -83,30 +83,30 @@ def test_should_take_as_many_bytes_as_the_limits_have() -> None:
 
 @given(found=rows(has_gaps=False), limit=st.integers(0, 700), most=st.integers(0, 500))
 def test_should_take_columns_as_it_takes_rows_one_by_one(found: list[Row], limit: int, most: int) -> None:
-    _, times, keys, values, _ = columns_of(found)
+    _, times, keys, values, headers = columns_of(found)
     at = 0
     while at < len(found):
         columns, one_by_one = BatchRowWriter(limit, most), BatchRowWriter(limit, most)
-        after = columns.extend(keys, values, times, at, len(found))
-        taken = next((row for row in range(at, len(found)) if not one_by_one.append(*_of(found[row]), ())), len(found))
+        after = columns.extend(keys, values, times, headers, at, len(found))
+        taken = next((row for row in range(at, len(found)) if not one_by_one.append(*_of(found[row]))), len(found))
         assert after == taken
         assert (columns.count, columns.size) == (after - at, one_by_one.size)
         assert columns.finish() == one_by_one.finish()
         at = after
 
 
-def _of(row: Row) -> tuple[bytes | None, bytes | None, int]:
-    return row[2], row[3], row[1]
+def _of(row: Row) -> tuple[bytes | None, bytes | None, int, Headers]:
+    return row[2], row[3], row[1], row[4]
 
 
 def test_should_take_whatever_has_bytes_and_nothing_else() -> None:
     writer = BatchRowWriter(MANY, MANY)
     assert writer.append(bytearray(b"key"), memoryview(b"value"), 5, ())  # type: ignore[arg-type]
-    assert writer.extend([b"k"], [bytearray(b"v")], [6], 0, 1) == 1  # type: ignore[list-item]
+    assert writer.extend([b"k"], [bytearray(b"v")], [6], None, 0, 1) == 1  # type: ignore[list-item]
     with pytest.raises(TypeError):
         writer.append("text", b"", 7, ())  # type: ignore[arg-type]
     with pytest.raises(TypeError):
-        writer.extend([b""], [5], [7], 0, 1)  # type: ignore[list-item]
+        writer.extend([b""], [5], [7], None, 0, 1)  # type: ignore[list-item]
     assert writer.append(b"", None, 7, ())
 
     found: list[Row] = [(0, 5, b"key", b"value", ()), (1, 6, b"k", b"v", ()), (2, 7, b"", None, ())]

@@ -3,6 +3,7 @@
 import pytest
 
 from assignor.types import TopicPartition
+from streams_runtime.common.records import Headers
 from streams_runtime.logs.base import Log, NewTopic, Producer
 from tests.streams_runtime.logs.reading_and_writing import NOW_MS, T0, read_from
 
@@ -10,11 +11,11 @@ ONE_BY_ONE, AS_COLUMNS = TopicPartition("one-by-one", 0), TopicPartition("as-col
 Row = tuple[bytes | None, bytes | None]
 
 
-def send(producer: Producer, rows: list[Row]) -> None:
+def send(producer: Producer, rows: list[Row], headers: list[Headers] | None = None) -> None:
     for at, (key, value) in enumerate(rows):
-        producer.send(ONE_BY_ONE, key, value, NOW_MS + at)
+        producer.send(ONE_BY_ONE, key, value, NOW_MS + at, headers[at] if headers else ())
     keys, values = [key for key, _ in rows], [value for _, value in rows]
-    producer.send_columns(AS_COLUMNS, keys, values, [NOW_MS + at for at in range(len(rows))])
+    producer.send_columns(AS_COLUMNS, keys, values, [NOW_MS + at for at in range(len(rows))], headers)
 
 
 @pytest.mark.parametrize("transactional_id", [None, "columns"])
@@ -29,13 +30,14 @@ def test_should_write_the_same_records(log: Log, transactional_id: str | None) -
     huge: list[Row] = [(b"huge", bytes(500_000))]
     for rows in (few, large, huge, many, few):
         send(producer, rows)
+        send(producer, rows, [(("v", bytes(at % 3)),) if at % 3 else () for at in range(len(rows))])
         for partition in (ONE_BY_ONE, AS_COLUMNS):  # another record between columns, of another kind
             producer.send(partition, b"between", b"them", NOW_MS, (("name", b"value"),))
     if transactional_id is not None:
         producer.commit_transaction()
     producer.close()
     written = read_from(log, AS_COLUMNS)
-    assert len(written) == 10_022
+    assert len(written) == 20_039
     assert written == read_from(log, ONE_BY_ONE)
 
 
