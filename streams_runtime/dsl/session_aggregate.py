@@ -86,20 +86,20 @@ class KStreamSessionWindowAggregate(StoredTableOperator):
             close_ms = context.stream_time_ms - open_ms
             stored_key, so_far = serialize_key(key), initializer()
             start_ms = end_ms = timestamp_ms
-            merged = list(find(stored_key, timestamp_ms - gap_ms, timestamp_ms + gap_ms))
-            for old_key, stored in merged:
+            merged = []
+            for old_key, stored in list(find(stored_key, timestamp_ms - gap_ms, timestamp_ms + gap_ms)):
                 _, old_start_ms, old_end_ms = session_bounds(old_key)
                 so_far = merger(key, so_far, read(stored)[1])
                 start_ms, end_ms = min(start_ms, old_start_ms), max(end_ms, old_end_ms)
+                merged.append((old_key, old_start_ms, old_end_ms, stored))
             if end_ms < close_ms:
                 drop_late(start_ms, end_ms, timestamp_ms, close_ms)
                 return True
             if start_ms != end_ms:
-                for old_key, stored in merged:
+                for old_key, old_start_ms, old_end_ms, stored in merged:
                     current.timestamp_ms, current.headers = timestamp_ms, headers
                     remove(old_key)
                     if child is not None:
-                        _, old_start_ms, old_end_ms = session_bounds(old_key)
                         old = read(stored)[1] if sends_old_values else None
                         child(Windowed(key, old_start_ms, old_end_ms), (None, old), old_end_ms, ())
             new = aggregator(key, value, so_far)

@@ -236,8 +236,11 @@ class RocksDBSegmentedStore(WrappedStateStore[TransactionBuffer]):
         if not found:
             return iter(())
         interval_ms, get = self._retention.segment_interval_ms, self.inner.get
-        values = ((key, get(segment_prefix(time_of(key) // interval_ms) + key)) for key in found)
-        return ((key, value) for key, value in values if value is not None)
+        return (
+            (key, value)
+            for key in found
+            if (value := get(segment_prefix(time_of(key) // interval_ms) + key)) is not None
+        )
 
     def _load_known(self, record_key: bytes) -> list[bytes] | None:
         if len(self._known) >= MAX_KNOWN_RECORD_KEYS:

@@ -21,6 +21,7 @@ from streams_runtime.state_stores.session_keys import (
     end_of,
     is_session_key,
     last_session_key,
+    session_bounds,
     session_key,
 )
 from streams_runtime.state_stores.state_store import Entries
@@ -77,8 +78,9 @@ class RocksDBSessionStore(RocksDBSegmentedStore):
             entries = self.entries_of_key(key, session_key(key, 0, earliest_ms), last)
         if entries is None:
             wanted = SessionRange(wanted.first, wanted.last, earliest_ms, latest_ms)
-            entries = self._scanned(wanted)
-        found = (entry for entry in entries if wanted.includes(entry[0]))
+            found = (entry for entry in self._scanned(wanted) if wanted.includes(entry[0]))
+        else:  # these are within the other bounds, because the end comes before the start in a session key
+            found = (entry for entry in entries if session_bounds(entry[0])[1] <= latest_ms)
         return reversed(list(found)) if reverse else found
 
     def _scanned(self, wanted: SessionRange) -> Entries:
