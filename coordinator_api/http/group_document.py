@@ -54,10 +54,10 @@ from coordinator_api.http.models.lever_models import (
     MissingForDrain,
 )
 from coordinator_api.runtime.cluster_watch import Changelogs
-from coordinator_api.runtime.clusters import Clusters, ProviderAddress
+from coordinator_api.runtime.clusters import Clusters, ClusterStanding, ProviderAddress
 from coordinator_api.runtime.group_runtime import GroupRuntime
 from coordinator_api.runtime.notices import ReceivedNotice
-from coordinator_api.runtime.rebalance_runner import CLUSTER_POLL_TIMEOUT_MS as CLUSTER_POLL_TIMEOUT_MS
+from coordinator_api.runtime.rebalance_runner import CLUSTER_POLL_TIMEOUT_MS
 from rebalance_analysis.presentation.quantities import time_left_ms
 
 _NO_TASKS = "NO_TASKS"
@@ -103,7 +103,7 @@ async def described_group(runtime: GroupRuntime, clusters: Clusters) -> GroupAns
             failing_since_ms=runtime.cluster.failing_since_ms,
             error=runtime.cluster.error,
         )
-    advised = advice(group, snapshot, None if address is None else str(address), runtime.cluster.error)
+    advised = advice(group, snapshot, None if address is None else str(address), runtime.cluster)
     notices = [NoticeAnswer(process_id=notice.process, **asdict(notice.notice)) for notice in runtime.notices()]
     return await asyncio.to_thread(_group, group, snapshot, cluster, advised, runtime.stored_bytes, notices)
 
@@ -335,12 +335,12 @@ def has_active_task(group: GroupDescription) -> bool | None:
 
 
 def advice(
-    group: GroupDescription, definition: RebalanceSnapshot, cluster: str | None, cluster_error: str | None
+    group: GroupDescription, definition: RebalanceSnapshot, cluster: str | None, standing: ClusterStanding
 ) -> str | None:
     """Returns advice for the operator of a group; None if the operator has nothing to do.
 
     `cluster`: the address that the definition names; None if the definition describes its cluster itself.
-    `cluster_error`: the reason why the cluster did not answer; None if it answered.
+    `standing`: the results of the polls of the cluster.
     """
     if group.image.led_by is not None:
         return None
@@ -349,9 +349,9 @@ def advice(
             f"Look at the rebalance of generation {group.held.generation_id} with `assignor groups held "
             f"{group.group_id}`, then approve or discard it. Members keep the tasks they have meanwhile."
         )
-    if cluster_error is not None and group.image.state is GroupState.COMPLETING_REBALANCE:
+    if standing.error is not None and group.image.state is GroupState.COMPLETING_REBALANCE:
         return (
-            f"The rebalance waits for the cluster: {cluster_error}. Members keep the tasks they have, "
+            f"The rebalance waits for the cluster: {standing.error}. Members keep the tasks they have, "
             "and the rebalance goes on by itself when the cluster answers."
         )
     last = group.image.last_rebalance
@@ -363,6 +363,8 @@ def advice(
         return _after_error(group, last, definition, cluster)
     if group.image.levers.pause is not None:
         return "An operator has paused the group. Nothing is processed until it is resumed: `assignor groups resume`."
+    if standing.topology_error is not None:
+        return f"{standing.topology_error} Until then, new topics are not read, and a rebalance would fail."
     if last is not None and last.basis.missing_topics and group.image.state is GroupState.STABLE:
         return (
             f"No topic matches the pattern {', '.join(last.basis.missing_topics)}, so there are no tasks that read it. "
@@ -373,9 +375,9 @@ def advice(
             "No member has a task, so nothing is processed. See `assignor rebalances show` for the reasons of the last "
             "rebalance, and whether the topology reads any topic that has partitions."
         )
-    if cluster_error is not None:
+    if standing.error is not None:
         return (
-            f"The cluster does not answer: {cluster_error}. Members keep the tasks they have; "
+            f"The cluster does not answer: {standing.error}. Members keep the tasks they have; "
             "the coordinator asks it again until it answers."
         )
     return None

@@ -5,7 +5,8 @@ have caught up.
 is needed. A rebalance itself polls the cluster, and an empty group needs no rebalance. The interval between two polls
 is `cluster.metadata.max.age.ms`. After a failed rebalance or a failed poll, the interval is at most five seconds. If a
 poll does not find a topic of the last rebalance, the next interval is at most five seconds. A topic counts as deleted
-if two polls in a row do not find the topic. A failed poll does not end the watch.
+if two polls in a row do not find the topic. A failed poll does not end the watch. If a topic matches two source
+patterns, no rebalance starts, because it would fail and end the application: the group keeps its last assignment.
 Source: `Metadata.metadataExpireMs`; `ConsumerCoordinator.onJoinPrepare` for the rebalance after a change.
 
 `WarmUpWatch` polls about once a second, and only while the group waits for its warm-ups
@@ -108,6 +109,7 @@ class ClusterWatch(RepeatedWatch):
     def stop(self) -> None:
         super().stop()
         self._missed = frozenset()
+        self._standing.topology_error = None
 
     def _is_needed(self, image: GroupImage) -> bool:
         last = image.last_rebalance
@@ -116,7 +118,7 @@ class ClusterWatch(RepeatedWatch):
     def _delay_s(self) -> float:
         last = self._durable.image.last_rebalance
         failed = last is not None and last.end.outcome is RebalanceOutcome.ERROR
-        wrong = failed or self._missed or self._standing.error is not None
+        wrong = failed or self._missed or self._standing.error or self._standing.topology_error
         return (self.retry_ms if wrong else self._max_age_ms) / 1000
 
     async def _poll(self, image: GroupImage) -> None:
@@ -129,6 +131,7 @@ class ClusterWatch(RepeatedWatch):
             self._standing.failed(error)
             return
         self._standing.answered()
+        self._standing.topology_error = None
         if image is not self._durable.image:
             return
         try:

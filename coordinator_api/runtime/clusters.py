@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from importlib.metadata import EntryPoint, entry_points
 from typing import Protocol, TypeVar
 
-from assignor.errors import AssignorFault, InputError, NotBuiltYet
+from assignor.errors import AssignorFault, InputError, NotBuiltYet, TopologyError
 from assignor.names.printable import shown_address
 from assignor.pipeline.snapshot import ClusterView, RebalanceSnapshot
 from assignor.topology.internal_topics import CreatedTopic
@@ -272,7 +272,8 @@ class ClusterStanding:
 
     `looked_at_ms`: the time of the cluster's last answer; None before the first answer. `failing_since_ms`: the time of
     the first failed poll since the cluster's last answer. `error`: the error of the last failed poll.
-    `failing_since_ms` and `error` are None if the cluster answered the last poll.
+    `failing_since_ms` and `error` are None if the cluster answered the last poll. `topology_error`: the reason why the
+    last poll for changed topics could not put the cluster's topics in place of the source patterns; None if it could.
     """
 
     def __init__(self, now_ms: Callable[[], int], telemetry: GroupTelemetry) -> None:
@@ -281,6 +282,7 @@ class ClusterStanding:
         self.looked_at_ms: int | None = None
         self.failing_since_ms: int | None = None
         self.error: str | None = None
+        self.topology_error: str | None = None
 
     def answered(self) -> None:
         if self.failing_since_ms is not None:
@@ -289,6 +291,10 @@ class ClusterStanding:
         self.failing_since_ms = self.error = None
 
     def failed(self, error: Exception) -> None:
+        if isinstance(error, TopologyError):  # the cluster has answered, but its topics do not fit the patterns
+            self.answered()
+            self.topology_error = str(error)
+            return
         # a path in the error may contain invalid bytes, and JSON cannot represent these bytes
         self.error = str(error).encode("utf-8", "backslashreplace").decode("utf-8") or type(error).__name__
         self._telemetry.metrics.failed_cluster_polls.inc()

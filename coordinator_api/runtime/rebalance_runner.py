@@ -81,7 +81,9 @@ class RebalanceRunner:
         return topic_counts((await self._with_matches(declared, existing)).topology, existing)
 
     async def seen_now(self, input_json: str) -> RebalanceSnapshot:
-        """Returns the definition with the present state of its cluster. Raises ClusterOutOfReach."""
+        """Returns the definition with the present state of its cluster. Raises ClusterOutOfReach, and the errors of
+        `_with_matches`.
+        """
         definition = await self.definition(input_json)
         if definition.provider is None:
             return definition.snapshot

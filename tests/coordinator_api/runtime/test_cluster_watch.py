@@ -322,3 +322,28 @@ async def test_should_fail_the_rebalance_when_a_topic_matches_two_source_pattern
             "TopologyError: Invalid topology: Topic event matches the pattern .*t and the pattern e.*; change one of "
             "them, because a topic has one source."
         )
+
+
+async def test_should_keep_the_assignment_while_a_new_topic_matches_two_source_patterns(tmp_path: Path) -> None:
+    async with watched(tmp_path, FakeCluster(event=1)) as group:
+        await group.declare(["e.*", ".*s"])
+        generation = await group.join()
+        assert assigned_tasks((await group.fetch(generation)).assignment).active
+        group.cluster.there |= {"events": 1, "names": 1}
+        await group.until(lambda: group.runtime.cluster.topology_error is not None, "the error of the topology")
+        await group.some_looks()
+        shown = await described(group)
+        assert (shown["state"], shown["error"], shown["cluster"]["error"]) == ("Stable", None, None)
+        assert shown["advice"] == (
+            "Invalid topology: Topic events matches the pattern .*s and the pattern e.*; change one of them, because a "
+            "topic has one source. Until then, new topics are not read, and a rebalance would fail."
+        )
+        assert all(copy["lag"] is not None for copy in shown["tasks"])
+        assert group.runtime.group.image.generation_id == generation
+
+        del group.cluster.there["events"]
+        await asked_to_rejoin(group)
+        generation = await group.join()
+        assert assigned_tasks((await group.fetch(generation)).assignment).active
+        shown = await described(group)
+        assert (shown["reason"], shown["advice"]) == ("topic names appeared, partitions 1", None)
