@@ -23,6 +23,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import replace
 
 from assignor.errors import AssignorFault
+from assignor.pipeline.snapshot import RebalanceSnapshot
 from coordinator_api.clock import GroupTimer
 from coordinator_api.group import events
 from coordinator_api.group.description import GroupDescription
@@ -270,6 +271,13 @@ class GroupRuntime:
         """Returns the parsed definition of the state `image`."""
         assert image.input_json is not None, "only declared groups are described"
         return await self._runner.definition(image.input_json)
+
+    async def seen_now(self, image: GroupImage) -> RebalanceSnapshot:
+        """Returns the definition of the state `image` with the present state of its cluster. Raises the errors of
+        `RebalanceRunner.seen_now`.
+        """
+        assert image.input_json is not None, "only declared groups are described"
+        return await self._runner.seen_now(image.input_json)
 
     def is_polling_its_cluster(self) -> bool:
         """Returns whether the watch or a rebalance polls the cluster repeatedly. Repeated polls find out when a cluster

@@ -21,7 +21,6 @@ from coordinator_api.errors import TooManyRequests
 from coordinator_api.group.subscriptions import subscription_now
 from coordinator_api.http.connections import run_in_worker
 from coordinator_api.http.dependencies import GroupId, TheCoordinator, computing, named_router, whole_number
-from coordinator_api.http.group_document import CLUSTER_POLL_TIMEOUT_MS
 from coordinator_api.http.page_computations import what_if
 from coordinator_api.runtime.coordinator import Coordinator
 from coordinator_api.views import changes_shown, sentence
@@ -145,11 +144,7 @@ async def _now(coordinator: Coordinator, group_id: str) -> RecordedRebalance:
     """
     runtime = coordinator.group(group_id)
     described = await runtime.describe()
-    definition = await runtime.definition(described.image)
-    snapshot = definition.snapshot
-    if definition.provider is not None:
-        view = await coordinator.clusters.cluster(definition.provider).view(group_id, snapshot, CLUSTER_POLL_TIMEOUT_MS)
-        snapshot = snapshot.seen(view)
+    snapshot = await runtime.seen_now(described.image)
     members = {}
     for each in described.members:
         member = each.member

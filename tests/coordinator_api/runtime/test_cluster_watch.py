@@ -302,6 +302,8 @@ async def test_should_start_a_rebalance_when_other_topics_match_a_source_pattern
         active = assigned_tasks((await group.fetch(generation)).assignment).active
         assert {TaskId(0, 0), TaskId(0, 1)} == set(active)
         assert sorted(topics_of(await group.recorded(generation))[0]) == ["event-1", "event-2"]
+        now = await group.runtime.seen_now(group.runtime.image)
+        assert now.topology.source_topics == now.cluster.topics.keys() == {"event-1", "event-2"}
 
         del group.cluster.there["event-1"]
         await asked_to_rejoin(group)
