@@ -54,8 +54,9 @@ class DropReason(StrEnum):
 
     NULL_FOREIGN_KEY = "null-foreign-key"
     OUTDATED_RESPONSE = "outdated-response"
-    """A response of a foreign-key join for an older value of a row. Nothing is lost, because the newer value gets a
-    response of its own. So the response is counted, as in Kafka, but appears in no notice and no warning.
+    """A response of a foreign-key join for an older value of a row. The newer value gets a response of its own, so the
+    response is counted, as in Kafka, but appears in no notice and no warning. In an inner join, the newer value gets
+    none if it has no row in the other table; the join then keeps a row that a dropped deletion should have deleted.
     """
 
     NEGATIVE_TIMESTAMP = "negative-timestamp"

@@ -3,6 +3,7 @@
 - `record_bytes` checks a key or a value, which must be bytes or None.
 - `record_timestamp` checks a timestamp, which must be a whole number of milliseconds from 0 to 2^63-1.
 - `record_headers` checks headers, which must be pairs of a name and bytes or None.
+- `check_milliseconds` checks the times of windows and stores, which must be whole numbers.
 
 Records are checked when user code passes them to `forward`, `send`, a sink or a store. So an error shows the record,
 the node and the line of user code, and only this record fails. Rules: a bytearray or memoryview is copied into bytes,
@@ -13,8 +14,9 @@ timestamp of type str", because the caller adds the subject. Source: `Record`, `
 """
 
 from operator import index
-from typing import Any, Final, Generic, NamedTuple, TypeVar
+from typing import Any, Final, Generic, NamedTuple, SupportsIndex, TypeVar
 
+from assignor.errors import IllegalArgumentError
 from kafka_client.record_batches import NAME_ERRORS as NAME_ERRORS
 from kafka_client.record_batches import BytesColumn as BytesColumn
 from kafka_client.record_batches import Headers as Headers
@@ -89,6 +91,13 @@ def record_timestamp(given: Any) -> int:
     if timestamp_ms < 0:
         raise ValueError(f"has the timestamp {timestamp_ms}; it must not be negative")
     raise ValueError(f"has the timestamp {timestamp_ms}; the greatest one is 2^63-1 milliseconds")
+
+
+def check_milliseconds(**times: object) -> None:
+    """Raises IllegalArgumentError if a time is no whole number, for example a timedelta."""
+    for name, time in times.items():
+        if not isinstance(time, SupportsIndex):
+            raise IllegalArgumentError(f"{name} must be a whole number of milliseconds, such as 300_000, not {time!r}")
 
 
 def record_headers(given: Any) -> tuple[tuple[str, bytes | None], ...]:

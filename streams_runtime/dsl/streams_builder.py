@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from assignor.errors import TopologyError
+from assignor.errors import InputError, TopologyError
 from streams_runtime.common.records import K, V
 from streams_runtime.configs import OPTIMIZATIONS, StreamsConfig, configured_optimizations, explicit_names
 from streams_runtime.dsl.global_tables import GlobalKTable, add_global_store, add_global_table
@@ -146,10 +146,12 @@ class StreamsBuilder:
         call of `build` returns the same topology.
 
         `configs`: the configs of the application. As in Kafka, the config `topology.optimization` has an effect only if
-        this argument contains it. Raises InputError for an unknown value of `topology.optimization`. Raises
-        TopologyError for an error in the whole topology; for example, if two sources share some of their topics, or if
-        a store has a generated name and `ensure.explicit.internal.resource.naming` is true.
+        this argument contains it. Raises InputError for an unknown value of `topology.optimization`, and for configs
+        that are no mapping. Raises TopologyError for an error in the whole topology; for example, if two sources share
+        some of their topics, or if a store has a generated name and `ensure.explicit.internal.resource.naming` is true.
         """
+        if not isinstance(configs, StreamsConfig | Mapping | None):
+            raise InputError(f"configs must be a mapping or a StreamsConfig, not {configs!r}")
         optimizations = configured_optimizations(configs)
         if optimizations is None:
             optimizations = OPTIMIZATIONS if self._optimize else frozenset()

@@ -18,7 +18,7 @@ from assignor.errors import IllegalArgumentError, StreamsError, TopologyError
 from assignor.topology.builder import LOGGED
 from assignor.topology.group_topology import ChangelogConfig
 from assignor.types import JAVA_LONG_MAX
-from streams_runtime.common.records import Headers, K, V
+from streams_runtime.common.records import Headers, K, V, check_milliseconds
 from streams_runtime.dsl.graph_nodes import GraphNode, TableNode
 from streams_runtime.dsl.materialized import Materialized, StoreFactory
 from streams_runtime.dsl.naming import checked_name
@@ -82,8 +82,10 @@ class Suppressed:
     @classmethod
     def until_time_limit(cls, wait_ms: int, buffer: BufferConfig = UNBOUNDED) -> Suppressed:
         """Forwards the last change of a key when stream time has advanced by `wait_ms` milliseconds after the key's
-        first buffered change. The last change of a removed key has the value None.
+        first buffered change. The last change of a removed key has the value None. Raises IllegalArgumentError for a
+        time that is no whole number.
         """
+        check_milliseconds(wait_ms=wait_ms)
         return cls(wait_ms, buffer)
 
 

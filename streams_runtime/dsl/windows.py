@@ -14,11 +14,11 @@ from __future__ import annotations
 import struct
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any, ClassVar, Generic, Protocol, SupportsIndex
+from typing import Any, ClassVar, Generic, Protocol
 
 from assignor.errors import IllegalArgumentError
 from assignor.types import JAVA_LONG_MAX
-from streams_runtime.common.records import K
+from streams_runtime.common.records import K, check_milliseconds
 from streams_runtime.logs.partitioner import partition_of
 from streams_runtime.serdes import Serde, WithInnerSerdes
 from streams_runtime.state_stores.session_keys import session_bounds, session_key
@@ -74,12 +74,6 @@ class SteppingWindows(Windows, Protocol):
         """
 
 
-def _check_milliseconds(**times: object) -> None:
-    for name, time in times.items():
-        if not isinstance(time, SupportsIndex):
-            raise IllegalArgumentError(f"{name} must be a whole number of milliseconds, such as 300_000, not {time!r}")
-
-
 @dataclass(frozen=True, slots=True, init=False)
 class TimeWindows:
     """Windows of equal size. The starts of the windows are the multiples of `advance_ms`, in milliseconds since 1970.
@@ -98,7 +92,7 @@ class TimeWindows:
         >= 0.
         """
         advance_ms = size_ms if advance_ms is None else advance_ms
-        _check_milliseconds(size_ms=size_ms, advance_ms=advance_ms, grace_ms=grace_ms)
+        check_milliseconds(size_ms=size_ms, advance_ms=advance_ms, grace_ms=grace_ms)
         if size_ms <= 0:
             raise IllegalArgumentError("Window size (sizeMs) must be larger than zero.")
         if not 0 < advance_ms <= size_ms:
@@ -137,7 +131,7 @@ class TimeWindows:
 class UnlimitedWindows:
     """One window for each key, which begins at `start_ms` and never ends. Records before `start_ms` are left out.
 
-    Raises IllegalArgumentError for a negative start.
+    Raises IllegalArgumentError for a start that is negative or no whole number.
     """
 
     start_ms: int = 0
@@ -147,6 +141,7 @@ class UnlimitedWindows:
     least_retention_ms: ClassVar[int] = JAVA_LONG_MAX
 
     def __post_init__(self) -> None:
+        check_milliseconds(start_ms=self.start_ms)
         if self.start_ms < 0:
             raise IllegalArgumentError("Window start time (startMs) cannot be negative.")
 
@@ -180,7 +175,7 @@ class SlidingWindows:
     grace_ms: int = 0
 
     def __post_init__(self) -> None:
-        _check_milliseconds(time_difference_ms=self.time_difference_ms, grace_ms=self.grace_ms)
+        check_milliseconds(time_difference_ms=self.time_difference_ms, grace_ms=self.grace_ms)
         if self.time_difference_ms < 0:
             raise IllegalArgumentError("Window time difference must not be negative.")
         if self.grace_ms < 0:
@@ -216,7 +211,7 @@ class SessionWindows:
     grace_ms: int = 0
 
     def __post_init__(self) -> None:
-        _check_milliseconds(gap_ms=self.gap_ms, grace_ms=self.grace_ms)
+        check_milliseconds(gap_ms=self.gap_ms, grace_ms=self.grace_ms)
         if self.gap_ms <= 0:
             raise IllegalArgumentError("Gap time cannot be zero or negative.")
         if self.grace_ms < 0:
@@ -262,7 +257,7 @@ class JoinWindows:
                 "JoinWindows needs a grace period: give grace_ms, the time for which a window accepts late records "
                 "after its end; 0 for none"
             )
-        _check_milliseconds(before_ms=before_ms, after_ms=after_ms, grace_ms=grace_ms)
+        check_milliseconds(before_ms=before_ms, after_ms=after_ms, grace_ms=grace_ms)
         if before_ms + after_ms < 0:
             raise IllegalArgumentError("Window interval (ie, beforeMs+afterMs) must not be negative.")
         if grace_ms < 0:

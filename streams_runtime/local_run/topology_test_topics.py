@@ -9,10 +9,11 @@ from dataclasses import dataclass
 from typing import Generic
 
 from assignor.types import TopicPartition
-from streams_runtime.common.errors import StreamsRuntimeError
+from streams_runtime.common.errors import SerdeMismatch, StreamsRuntimeError
 from streams_runtime.common.records import Headers, K, Record, V
 from streams_runtime.logs.base import Consumer
 from streams_runtime.serdes import Serde, serde_for_topic
+from streams_runtime.tasks.exception_handling import WRONG_TYPE
 
 Row = tuple[bytes | None, bytes | None, int, Headers]
 """The type of a record: a tuple of key, value, timestamp in milliseconds and headers."""
@@ -47,7 +48,8 @@ class InputTopic(Generic[K, V]):
     def pipe_input(
         self, key: K | None, value: V | None, timestamp_ms: int | None = None, headers: Headers = ()
     ) -> None:
-        """Writes a record. Returns when the record and all records that result from it are processed.
+        """Writes a record. Returns when the record and all records that result from it are processed. Raises
+        SerdeMismatch if a serde cannot serialize the key or the value.
 
         `timestamp_ms`: the record's timestamp; None for the next automatic timestamp. If processing fails, raises the
         error with which a stream thread would end.
@@ -81,8 +83,12 @@ class InputTopic(Generic[K, V]):
             self._next_timestamp_ms += self._auto_advance_ms
         if timestamp_ms < 0:
             raise StreamsRuntimeError(f"topic {self.name}: the timestamp {timestamp_ms} of a record is negative")
-        written_key = None if key is None else self._key_serde.serialize(key)
-        return written_key, None if value is None else self._value_serde.serialize(value), timestamp_ms, headers
+        key_serde, value_serde = self._key_serde, self._value_serde
+        try:
+            written_key = None if key is None else key_serde.serialize(key)
+            return written_key, None if value is None else value_serde.serialize(value), timestamp_ms, headers
+        except WRONG_TYPE as error:
+            raise SerdeMismatch(f"topic {self.name}", key_serde, value_serde, key, value, error) from error
 
     def advance_time(self, by_ms: int) -> None:
         """Advances the automatic timestamp of the next record. Does not advance the driver's clock."""

@@ -14,7 +14,7 @@ from assignor.errors import IllegalArgumentError, InputError
 from assignor.names.legal_names import NAME_RULE, is_legal_name, shown_name
 from assignor.topology.builder import LOGGED
 from assignor.topology.group_topology import ChangelogConfig, ChangelogType
-from streams_runtime.common.records import K, V
+from streams_runtime.common.records import K, V, check_milliseconds
 from streams_runtime.serdes import Serde, serde_fault, serde_for_topic
 from streams_runtime.serdes.defaults import DefaultSerde
 from streams_runtime.state_stores.caching import CachingKeyValueStore, CachingSessionStore, CachingWindowStore
@@ -137,6 +137,7 @@ class VersionedKeyValueStoreBuilder(SerdesStoreBuilder[K, V]):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        check_milliseconds(history_retention_ms=self.history_retention_ms)
         if self.history_retention_ms < 0:
             raise IllegalArgumentError("historyRetention cannot be negative")
         if not self.persistent or self.caching:
@@ -160,7 +161,8 @@ class ExpiringBuilder(SerdesStoreBuilder[K, V]):
 
     The builder sets the type of the changelog to WINDOWED. If `changelog` has no retention, the builder uses the
     store's retention. `time_ordered`: True to make reads of all keys between two times fast; the entries are then in
-    the order of time. Raises the errors of `SerdesStoreBuilder`. Raises InputError for a negative time.
+    the order of time. Raises the errors of `SerdesStoreBuilder`. Raises InputError for a negative time, and
+    IllegalArgumentError for a time that is no whole number.
     """
 
     _: KW_ONLY
@@ -184,6 +186,7 @@ class ExpiringBuilder(SerdesStoreBuilder[K, V]):
         return segment_interval_ms(self.retention_ms) if by_segments else 1
 
     def _check_time(self, what: str, value_ms: int) -> None:
+        check_milliseconds(**{f"store {self.name}: {what}": value_ms})
         if value_ms < 0:
             raise InputError(f"store {self.name}: {what} cannot be negative, it is {value_ms} ms")
 

@@ -81,7 +81,7 @@ _REASONS = {
     _PRODUCTION: DropReason.PRODUCTION_ERROR,
 }
 
-_WRONG_TYPE = (TypeError, AttributeError, struct.error)
+WRONG_TYPE = (TypeError, AttributeError, struct.error)
 """A serializer raises one of these errors if the type of the object does not fit the serde. In Kafka, this is a
 ClassCastException.
 """
@@ -314,7 +314,7 @@ def failed_output(topic: str, record: Record[Any, Any], error: Exception) -> Fai
     `record`: the record that the sink got. `error`: the error that the sink raised.
     """
     cause = error.__cause__
-    wrong_type = isinstance(cause, _WRONG_TYPE)
+    wrong_type = isinstance(cause, WRONG_TYPE)
     if isinstance(error, SerdeMismatch) and not wrong_type:
         return FailedOutput(topic, *record, retriable=False)
     if isinstance(error, StreamsRuntimeError) and isinstance(

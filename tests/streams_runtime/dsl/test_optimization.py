@@ -152,3 +152,9 @@ def test_should_repartition_once_behind_the_last_of_several_merges(between: Any)
 
     assert {store for _, stores in feeding for store in stores} == {"first", "second", "third"}
     assert all(all(topic.endswith("-repartition") for topic in topics) for topics, _ in feeding)
+
+
+def test_should_refuse_configs_that_are_no_mapping() -> None:
+    given: Any = "app"
+    with pytest.raises(InputError, match=r"^configs must be a mapping or a StreamsConfig, not 'app'"):
+        StreamsBuilder().build(given)

@@ -13,9 +13,17 @@ from assignor.errors import IllegalArgumentError
 from assignor.topology.definition import SinkNode
 from assignor.topology.group_topology import ChangelogType
 from streams_runtime.dsl import Materialized, StreamsBuilder, TimeWindowedKStream, TimeWindowedSerde, TimeWindows
-from streams_runtime.dsl.windows import JoinWindows, SessionWindows, SlidingWindows, WindowedStreamPartitioner
+from streams_runtime.dsl.suppression import Suppressed
+from streams_runtime.dsl.windows import (
+    JoinWindows,
+    SessionWindows,
+    SlidingWindows,
+    UnlimitedWindows,
+    WindowedStreamPartitioner,
+)
 from streams_runtime.processors.runtime import SinkSettings
 from streams_runtime.serdes import LONG, STRING
+from streams_runtime.state_stores.builders import versioned_key_value_store, window_store
 from streams_runtime.state_stores.state_store import Windowed
 from tests.streams_runtime.dsl.driven import driven
 
@@ -46,6 +54,11 @@ def test_should_refuse_a_time_that_is_no_whole_number_of_milliseconds(wrong: Any
         "gap_ms": lambda: SessionWindows(wrong),
         "before_ms": lambda: JoinWindows(wrong, grace_ms=0),
         "grace_ms": lambda: JoinWindows(5, grace_ms=wrong),
+        "start_ms": lambda: UnlimitedWindows(wrong),
+        "wait_ms": lambda: Suppressed.until_time_limit(wrong),
+        "store w: retention": lambda: window_store("w", STRING, STRING, retention_ms=wrong, window_size_ms=1),
+        "store w: window size": lambda: window_store("w", STRING, STRING, retention_ms=9, window_size_ms=wrong),
+        "history_retention_ms": lambda: versioned_key_value_store("v", STRING, STRING, history_retention_ms=wrong),
     }
     for name, call in calls.items():
         with pytest.raises(IllegalArgumentError, match=f"^{name} must be a whole number of milliseconds"):

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from assignor.errors import InputError
-from streams_runtime.common.errors import ProcessingFailed, StreamsRuntimeError
+from streams_runtime.common.errors import ProcessingFailed, SerdeMismatch, StreamsRuntimeError
 from streams_runtime.common.records import Record
 from streams_runtime.configs import StreamsConfig
 from streams_runtime.dsl import KStream, StreamsBuilder
@@ -183,6 +183,19 @@ def test_should_stamp_records_with_the_clock_when_the_topic_has_no_time_of_its_o
             520,
             523,
         ]
+
+
+def test_should_name_topic_and_serdes_of_a_record_that_they_do_not_fit() -> None:
+    wrong: Any = 5
+    with TopologyTestDriver(word_count()) as driver:
+        topic = driver.create_input_topic("text", STRING, STRING)
+        for key, value, given in (
+            (wrong, "a", "a int, value serde StringSerde a str"),
+            ("a", wrong, "a str, .* a int"),
+        ):
+            fault = f"^topic text: the serdes do not fit the record: key serde StringSerde was given {given}"
+            with pytest.raises(SerdeMismatch, match=fault):
+                topic.pipe_input(key, value)
 
 
 def test_should_refuse_time_that_goes_back() -> None:
