@@ -15,6 +15,7 @@ from tests.streams_runtime.tasks.running_task import EXACTLY_ONCE, IN, OTHER, OU
 
 JOINS = [("outer_join", True), ("outer_join", False), ("left_join", False), ("join", False)]
 """Each kind of join in memory. RocksDB takes long to open, so only one kind has it."""
+GRACE_MS = 3
 STEPS = ("commit", "crash", "stop", "lose the disk", "suspend", "recycle")
 
 
@@ -27,7 +28,7 @@ def topology(kind: str, persistent: bool) -> Topology:
     left, right = builder.stream("in", STRING, STRING), builder.stream("other", STRING, STRING)
     store = Materialized("joined", persistent=persistent)
     method = {"join": left.join, "left_join": left.left_join, "outer_join": left.outer_join}[kind]
-    method(right, joined, JoinWindows(5, 9, grace_ms=3), store=store).to("out", value_serde=STRING)
+    method(right, joined, JoinWindows(5, 9, grace_ms=GRACE_MS), store=store).to("out", value_serde=STRING)
     return builder.build()
 
 
@@ -87,23 +88,25 @@ class JoinHistory:
         return Counter(self.one.log.read(OUT))
 
 
-def written(history: JoinHistory, choices: random.Random, steps: bool) -> None:
-    """Writes records in the order of time. After some of them, processes and takes a step."""
+def written(history: JoinHistory, choices: random.Random, steps: bool, late_ms: int) -> None:
+    """Writes records that are late by at most `late_ms`. After some of them, processes and takes a step."""
     for now_ms in range(0, 140, 2):
-        history.one.write(choices.choice((IN, OTHER)), str(now_ms), first_ms=now_ms, key=choices.choice("abc"))
+        first_ms = max(0, now_ms - choices.randint(0, late_ms))
+        history.one.write(choices.choice((IN, OTHER)), str(now_ms), first_ms=first_ms, key=choices.choice("abc"))
         step, processes = choices.choice(STEPS), choices.random() < 0.12
         if steps and processes:
             history.one.run()
             history.take(step)
 
 
+@pytest.mark.parametrize("late_ms", [0, GRACE_MS])
 @pytest.mark.parametrize(("kind", "persistent"), JOINS)
-def test_should_join_as_without_interruptions(tmp_path: Path, kind: str, persistent: bool) -> None:
-    seed = f"{kind} {persistent}"
+def test_should_join_as_without_interruptions(tmp_path: Path, kind: str, persistent: bool, late_ms: int) -> None:
+    seed = f"{kind} {persistent} {late_ms}"
     undisturbed = JoinHistory(tmp_path / "undisturbed", kind, persistent)
-    written(undisturbed, random.Random(seed), steps=False)
+    written(undisturbed, random.Random(seed), steps=False, late_ms=late_ms)
     disturbed = JoinHistory(tmp_path / "disturbed", kind, persistent)
-    written(disturbed, random.Random(seed), steps=True)
+    written(disturbed, random.Random(seed), steps=True, late_ms=late_ms)
     expected = undisturbed.results()
     assert expected.total() > 20
     assert disturbed.results() == expected
