@@ -15,7 +15,9 @@ As in Kafka, an inner join may keep a row that it should delete. If a right row 
 and added again, and the left row changes before the response to the deletion arrives, that response is dropped. The
 subscription for the new left value then requests a response only if there is a right row. A left join always requests a
 response, so it has no such case.
-Source: `KTableImpl.doJoinOnForeignKey` and the package `foreignkeyjoin` (KIP-213, KIP-775).
+Source: `KTableImpl.doJoinOnForeignKey` and the package `foreignkeyjoin` (KIP-213, KIP-775). Differs from Kafka: the
+answer to a subscription ignores changes of the right table that its record cache has not forwarded yet. In Kafka, the
+result keeps a right row that is put, joined and deleted between two commits, because its deletion is never forwarded.
 """
 
 from __future__ import annotations
@@ -179,7 +181,8 @@ class SubscriptionJoin(_WithSerdes):
     other: TableOperator
 
     def connect(self, child: Receiver, context: NodeContext) -> Receiver:
-        get, read_key = self.other.getter(context), self.serdes.primary_key_serde(context).deserialize
+        # A row that is put and deleted between two flushes is never forwarded, so the answer must not contain it.
+        get, read_key = self.other.getter(context, flushed=True), self.serdes.primary_key_serde(context).deserialize
 
         def join(key: Any, subscription: SubscriptionWrapper, timestamp_ms: int, headers: Headers) -> None:
             value_hash, instruction, primary_key, partition = subscription

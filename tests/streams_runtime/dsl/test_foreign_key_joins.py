@@ -233,6 +233,26 @@ def test_should_join_rows_of_all_partitions_and_go_on_at_the_standbys_of_a_crash
     second.close()
 
 
+@pytest.mark.parametrize("commits", [True, False])
+def test_should_join_no_row_that_is_put_and_deleted_between_two_commits(tmp_path: Path, commits: bool) -> None:
+    """Without a commit between them, in Kafka the result keeps the deleted row: its deletion is never forwarded."""
+    group = JoiningGroup(tmp_path, "at_least_once", None)
+    member = group.member("first")
+    member.work.manager.handle_assignment(group.inputs, {})
+    member.passes()
+    member.commits = commits
+    group.write("right", {"r": "A", "rr": "B"})
+    group.write("left", {"k": "r 1", "kk": "rr 2"})
+    member.passes()
+    with RecordProducer(group.log, STRING, STRING) as producer:
+        producer.send("right", "r", None, timestamp_ms=2_000)
+    member.passes()
+    member.commits = True
+    member.passes()
+    assert group.results() == {"k": "r 1+None", "kk": "rr 2+B"}
+    member.close()
+
+
 def test_should_refuse_several_partitions_for_a_response() -> None:
     with driven(joining(partitioner=none)) as run:
         run.pipe("right", ("a", "A", 1))
