@@ -12,18 +12,14 @@ import uuid
 from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
 from functools import lru_cache
-from typing import Any, Generic, Protocol, Self, TypeVar, cast, runtime_checkable
+from typing import Any, ClassVar, Generic, Protocol, Self, TypeVar, cast, runtime_checkable
 
 from streams_runtime.common.records import bytes_of
 
 T = TypeVar("T")
 
 _OWN_PACKAGE = "streams_runtime."
-_INT16 = struct.Struct(">h")
 _INT32 = struct.Struct(">i")
-_INT64 = struct.Struct(">q")
-_FLOAT32 = struct.Struct(">f")
-_FLOAT64 = struct.Struct(">d")
 
 
 @runtime_checkable
@@ -166,59 +162,52 @@ class BooleanSerde:
         return data == b"\x01"
 
 
-@dataclass(frozen=True, slots=True)
-class ShortSerde:
-    """The serde of signed integers of two bytes. The bytes are big-endian, as in Kafka's `ShortSerializer`."""
+class _NumberSerde(Generic[T]):
+    """The base of the serdes of numbers. The bytes are big-endian. `format`: the only number in the bytes."""
 
-    def serialize(self, value: int, /) -> bytes:
-        return _INT16.pack(value)
+    __slots__ = ()
+    format: ClassVar[struct.Struct]
 
-    def deserialize(self, data: bytes, /) -> int:
-        return int(_INT16.unpack(data)[0])
+    def serialize(self, value: T, /) -> bytes:
+        return self.format.pack(value)
 
-
-@dataclass(frozen=True, slots=True)
-class IntegerSerde:
-    """The serde of signed integers of four bytes. The bytes are big-endian, as in Kafka's `IntegerSerializer`."""
-
-    def serialize(self, value: int, /) -> bytes:
-        return _INT32.pack(value)
-
-    def deserialize(self, data: bytes, /) -> int:
-        return int(_INT32.unpack(data)[0])
+    def deserialize(self, data: bytes, /) -> T:
+        return self.format.unpack(data)[0]  # type: ignore[no-any-return]
 
 
 @dataclass(frozen=True, slots=True)
-class LongSerde:
-    """The serde of signed integers of eight bytes. The bytes are big-endian, as in Kafka's `LongSerializer`."""
+class ShortSerde(_NumberSerde[int]):
+    """The serde of signed integers of two bytes, as in Kafka's `ShortSerializer`."""
 
-    def serialize(self, value: int, /) -> bytes:
-        return _INT64.pack(value)
-
-    def deserialize(self, data: bytes, /) -> int:
-        return int(_INT64.unpack(data)[0])
+    format = struct.Struct(">h")
 
 
 @dataclass(frozen=True, slots=True)
-class FloatSerde:
-    """The serde of floats of four bytes. The bytes are big-endian, as in Kafka's `FloatSerializer`."""
+class IntegerSerde(_NumberSerde[int]):
+    """The serde of signed integers of four bytes, as in Kafka's `IntegerSerializer`."""
 
-    def serialize(self, value: float, /) -> bytes:
-        return _FLOAT32.pack(value)
-
-    def deserialize(self, data: bytes, /) -> float:
-        return float(_FLOAT32.unpack(data)[0])
+    format = _INT32
 
 
 @dataclass(frozen=True, slots=True)
-class DoubleSerde:
-    """The serde of floats of eight bytes. The bytes are big-endian, as in Kafka's `DoubleSerializer`."""
+class LongSerde(_NumberSerde[int]):
+    """The serde of signed integers of eight bytes, as in Kafka's `LongSerializer`."""
 
-    def serialize(self, value: float, /) -> bytes:
-        return _FLOAT64.pack(value)
+    format = struct.Struct(">q")
 
-    def deserialize(self, data: bytes, /) -> float:
-        return float(_FLOAT64.unpack(data)[0])
+
+@dataclass(frozen=True, slots=True)
+class FloatSerde(_NumberSerde[float]):
+    """The serde of floats of four bytes, as in Kafka's `FloatSerializer`."""
+
+    format = struct.Struct(">f")
+
+
+@dataclass(frozen=True, slots=True)
+class DoubleSerde(_NumberSerde[float]):
+    """The serde of floats of eight bytes, as in Kafka's `DoubleSerializer`."""
+
+    format = struct.Struct(">d")
 
 
 @dataclass(frozen=True, slots=True)
@@ -247,14 +236,8 @@ class VoidSerde:
         raise ValueError(f"null is needed, not {len(data)} bytes")
 
 
-_ENTRY_BYTES: dict[type, int] = {
-    ShortSerde: 2,
-    IntegerSerde: 4,
-    FloatSerde: 4,
-    LongSerde: 8,
-    DoubleSerde: 8,
-    UUIDSerde: 36,
-}
+_NUMBER_SERDES = (ShortSerde, IntegerSerde, FloatSerde, LongSerde, DoubleSerde)
+_ENTRY_BYTES: dict[type, int] = {UUIDSerde: 36} | {each: each.format.size for each in _NUMBER_SERDES}
 """The serdes of entries for which Kafka's list has no length before each entry, and the number of bytes of an entry."""
 _NULL_ENTRY = -1
 
