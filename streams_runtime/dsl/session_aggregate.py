@@ -18,7 +18,7 @@ from streams_runtime.dsl.stream_aggregates import StreamAggregation, late_record
 from streams_runtime.dsl.table_operators import Getter, StoredTableOperator
 from streams_runtime.dsl.windows import EmitStrategy
 from streams_runtime.processors.context import NodeContext, Receiver
-from streams_runtime.state_stores.session import SerdesSessionStore, SessionAccess
+from streams_runtime.state_stores.session import SessionAccess, SessionStore
 from streams_runtime.state_stores.session_keys import session_bounds
 from streams_runtime.state_stores.state_store import Windowed
 
@@ -33,7 +33,7 @@ class KStreamSessionWindowAggregate(StoredTableOperator):
         self.window_grace_ms = store.windows.open_ms
 
     def getter(self, context: NodeContext, *, flushed: bool = False) -> Getter:
-        store: SerdesSessionStore[Any, Any] = context.state_store(self.store.name)
+        store: SessionStore[Any, Any] = context.state_store(self.store.name)
 
         def get(session: Windowed[Any]) -> tuple[int, Any] | None:
             value = store.fetch_session(*session)
@@ -42,7 +42,7 @@ class KStreamSessionWindowAggregate(StoredTableOperator):
         return get
 
     def connect(self, child: Receiver, context: NodeContext) -> Receiver:
-        store: SerdesSessionStore[Any, Any] = context.state_store(self.store.name)
+        store: SessionStore[Any, Any] = context.state_store(self.store.name)
         access, windows = store.session_access(), self.store.windows
         if self.emit is EmitStrategy.ON_WINDOW_CLOSE:
 

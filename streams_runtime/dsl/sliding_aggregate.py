@@ -24,7 +24,7 @@ from streams_runtime.dsl.windows import EmitStrategy
 from streams_runtime.processors.context import NodeContext, Receiver
 from streams_runtime.state_stores.state_store import Windowed
 from streams_runtime.state_stores.value_and_timestamp import EntryAccess, unpack_timestamp
-from streams_runtime.state_stores.window import SerdesTimestampedWindowStore
+from streams_runtime.state_stores.window import TimestampedWindowStore
 from streams_runtime.state_stores.window_keys import window_end_ms
 
 StoredWindows = list[tuple[int, bytes]]
@@ -33,7 +33,7 @@ StoredWindows = list[tuple[int, bytes]]
 
 class KStreamSlidingWindowAggregate(StoredWindowsOperator):
     def connect(self, child: Receiver, context: NodeContext) -> Receiver:
-        store: SerdesTimestampedWindowStore[Any, Any] = context.state_store(self.store.name)
+        store: TimestampedWindowStore[Any, Any] = context.state_store(self.store.name)
         entries, updates = self.receiver_of_updates(child, context)
         aggregate = self._aggregate_windows(entries, store.stored_windows(), updates, context)
         if self.emit is EmitStrategy.ON_WINDOW_UPDATE:

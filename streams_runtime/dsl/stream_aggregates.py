@@ -34,7 +34,7 @@ from streams_runtime.processors.context import NodeContext, Receiver
 from streams_runtime.serdes import LONG, Serde
 from streams_runtime.state_stores.state_store import Windowed
 from streams_runtime.state_stores.value_and_timestamp import EntryAccess
-from streams_runtime.state_stores.window import SerdesTimestampedWindowStore
+from streams_runtime.state_stores.window import TimestampedWindowStore
 from streams_runtime.state_stores.window_keys import window_end_ms
 
 _new_tuple = tuple.__new__
@@ -173,7 +173,7 @@ class StoredWindowsOperator(KStreamAggregate):
         self.window_grace_ms = store.windows.grace_ms
 
     def getter(self, context: NodeContext, *, flushed: bool = False) -> Getter:
-        store: SerdesTimestampedWindowStore[Any, Any] = context.state_store(self.store.name)
+        store: TimestampedWindowStore[Any, Any] = context.state_store(self.store.name)
         entries = store.entry_access()
         stored_key_of, fetch, read = entries.stored_key_of, entries.get, entries.read
 
@@ -202,7 +202,7 @@ class StoredWindowsOperator(KStreamAggregate):
         self, update: Callable[[Any, Any, int, Headers], bool], child: Receiver, context: NodeContext
     ) -> Receiver:
         """See the function `emitting_on_close`."""
-        store: SerdesTimestampedWindowStore[Any, Any] = context.state_store(self.store.name)
+        store: TimestampedWindowStore[Any, Any] = context.state_store(self.store.name)
 
         def read(from_ms: int, to_ms: int) -> Iterator[tuple[Windowed[Any], int, Any]]:
             return ((key, newest_ms, value) for key, (value, newest_ms) in store.fetch_all(from_ms, to_ms))

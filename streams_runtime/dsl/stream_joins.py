@@ -56,7 +56,8 @@ from streams_runtime.state_stores.list_value_store import (
     TimestampedKeyAndJoinSide,
     TimestampedKeyAndJoinSideSerde,
 )
-from streams_runtime.state_stores.state_store import StoreBuilder, WindowStore
+from streams_runtime.state_stores.state_store import StoreBuilder
+from streams_runtime.state_stores.window import WindowStore
 
 if TYPE_CHECKING:
     from streams_runtime.dsl.streams_graph import Stage

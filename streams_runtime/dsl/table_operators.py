@@ -22,9 +22,9 @@ from streams_runtime.common.records import Headers
 from streams_runtime.dsl.change import OutOfOrderChange, in_order_of
 from streams_runtime.dsl.materialized import StoreFactory
 from streams_runtime.processors.context import NodeContext, Operator, Receiver
-from streams_runtime.state_stores.key_value import SerdesTimestampedKeyValueStore
+from streams_runtime.state_stores.key_value import TimestampedKeyValueStore
 from streams_runtime.state_stores.value_and_timestamp import EntryAccess
-from streams_runtime.state_stores.versioned import NOT_PUT, VALID_TO_UNDEFINED, SerdesVersionedKeyValueStore
+from streams_runtime.state_stores.versioned import NOT_PUT, VALID_TO_UNDEFINED, VersionedKeyValueStore
 
 Getter = Callable[[Any], tuple[int, Any] | None]
 """The type of a function that looks up a key in a table. The function returns the timestamp in milliseconds and the
@@ -50,7 +50,7 @@ def stored_getter(context: NodeContext, store: str, *, flushed: bool) -> Getter:
     """Returns a function that reads a table from its store. `flushed`: True to ignore changes that the record cache has
     not forwarded yet.
     """
-    kept: SerdesTimestampedKeyValueStore[Any, Any] | SerdesVersionedKeyValueStore[Any, Any] = context.state_store(store)
+    kept: TimestampedKeyValueStore[Any, Any] | VersionedKeyValueStore[Any, Any] = context.state_store(store)
     entries = kept.entry_access()
     stored_key_of, read = entries.stored_key_of, entries.read
     get = kept.flushed_getter() if flushed else entries.get
@@ -106,7 +106,7 @@ class TableOperator(Operator):
         assert self.store is not None
         if not self.store.settings.is_versioned:
             return child
-        store: SerdesVersionedKeyValueStore[Any, Any] = context.state_store(self.store.name)
+        store: VersionedKeyValueStore[Any, Any] = context.state_store(self.store.name)
 
         def forward(key: Any, change: Any, timestamp_ms: int, headers: Headers) -> None:
             if store.last_put == VALID_TO_UNDEFINED:
@@ -140,7 +140,7 @@ class TableOperator(Operator):
     def getter_as_of(self, context: NodeContext) -> GetterAsOf:
         """Returns a function that reads the table as of a time. The table must have a `history_retention_ms`."""
         assert self.store is not None
-        store: SerdesVersionedKeyValueStore[Any, Any] = context.state_store(self.store.name)
+        store: VersionedKeyValueStore[Any, Any] = context.state_store(self.store.name)
         return store.entry_as_of
 
 

@@ -39,9 +39,12 @@ from streams_runtime.processors.api import ExceptionHandler
 from streams_runtime.processors.batch_node import NodeRun
 from streams_runtime.processors.topology import Topology
 from streams_runtime.serdes import Serde
-from streams_runtime.state_stores.state_store import KeyValueStore, SessionStore, StateStore, WindowStore
+from streams_runtime.state_stores.key_value import KeyValueStore
+from streams_runtime.state_stores.session import SessionStore
+from streams_runtime.state_stores.state_store import StateStore
 from streams_runtime.state_stores.thread_cache import ThreadCache
 from streams_runtime.state_stores.versioned import VersionedKeyValueStore
+from streams_runtime.state_stores.window import WindowStore
 from streams_runtime.tasks.exception_handling import fail
 from streams_runtime.tasks.global_task import GlobalTask
 from streams_runtime.tasks.record_collector import StreamsProducer

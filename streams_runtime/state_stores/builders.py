@@ -29,12 +29,12 @@ from streams_runtime.state_stores.in_memory_stores import (
     InMemoryKeyValueStore,
     InMemoryWindowStore,
 )
-from streams_runtime.state_stores.key_value import SerdesKeyValueStore, SerdesTimestampedKeyValueStore
+from streams_runtime.state_stores.key_value import KeyValueStore, TimestampedKeyValueStore
 from streams_runtime.state_stores.rocksdb import KEY_VALUE_FORMAT, RocksDBStore
 from streams_runtime.state_stores.rocksdb_session import RocksDBSessionStore
 from streams_runtime.state_stores.rocksdb_versioned import RocksDBVersionedStore
 from streams_runtime.state_stores.rocksdb_window import RocksDBWindowStore
-from streams_runtime.state_stores.session import SerdesSessionStore
+from streams_runtime.state_stores.session import SessionStore
 from streams_runtime.state_stores.state_store import (
     KeyValueBytesStore,
     SessionBytesStore,
@@ -43,8 +43,8 @@ from streams_runtime.state_stores.state_store import (
 )
 from streams_runtime.state_stores.store_format import StoreFormat, StoreKind
 from streams_runtime.state_stores.transaction_buffer import TransactionBuffer
-from streams_runtime.state_stores.versioned import ChangeLoggingVersionedBytesStore, SerdesVersionedKeyValueStore
-from streams_runtime.state_stores.window import SerdesTimestampedWindowStore, SerdesWindowStore
+from streams_runtime.state_stores.versioned import ChangeLoggingVersionedBytesStore, VersionedKeyValueStore
+from streams_runtime.state_stores.window import TimestampedWindowStore, WindowStore
 from streams_runtime.state_stores.window_keys import segment_interval_ms
 
 _TIMESTAMPED_FORMAT = StoreFormat(StoreKind.TIMESTAMPED_KEY_VALUE)
@@ -107,8 +107,8 @@ class _KeyValueBuilder(SerdesStoreBuilder[K, V]):
 class KeyValueStoreBuilder(_KeyValueBuilder[K, V]):
     """The builder of a key-value store. `SerdesStoreBuilder` describes the arguments."""
 
-    def build(self) -> SerdesKeyValueStore[K, V]:
-        return SerdesKeyValueStore(self._bytes_store(), self.key_serde, self.value_serde)
+    def build(self) -> KeyValueStore[K, V]:
+        return KeyValueStore(self._bytes_store(), self.key_serde, self.value_serde)
 
 
 @dataclass(frozen=True)
@@ -117,8 +117,8 @@ class TimestampedKeyValueStoreBuilder(_KeyValueBuilder[K, V]):
 
     timestamped = True
 
-    def build(self) -> SerdesTimestampedKeyValueStore[K, V]:
-        return SerdesTimestampedKeyValueStore(self._bytes_store(), self.key_serde, self.value_serde)
+    def build(self) -> TimestampedKeyValueStore[K, V]:
+        return TimestampedKeyValueStore(self._bytes_store(), self.key_serde, self.value_serde)
 
 
 @dataclass(frozen=True)
@@ -149,10 +149,10 @@ class VersionedKeyValueStoreBuilder(SerdesStoreBuilder[K, V]):
             # `self.changelog = ...` would fail, because the dataclass is frozen
             object.__setattr__(self, "changelog", versioned)
 
-    def build(self) -> SerdesVersionedKeyValueStore[K, V]:
+    def build(self) -> VersionedKeyValueStore[K, V]:
         bytes_store = RocksDBVersionedStore(self.name, self.history_retention_ms)
         logging_store = ChangeLoggingVersionedBytesStore(bytes_store)
-        return SerdesVersionedKeyValueStore(logging_store, self.key_serde, self.value_serde)
+        return VersionedKeyValueStore(logging_store, self.key_serde, self.value_serde)
 
 
 @dataclass(frozen=True)
@@ -239,9 +239,9 @@ class WindowStoreBuilder(WindowBuilder[K, V]):
     _: KW_ONLY
     retain_duplicates: bool = False
 
-    def build(self) -> SerdesWindowStore[K, V]:
+    def build(self) -> WindowStore[K, V]:
         inner = self._bytes_store(retain_duplicates=self.retain_duplicates)
-        return SerdesWindowStore(inner, self.key_serde, self.value_serde, window_size_ms=self.window_size_ms)
+        return WindowStore(inner, self.key_serde, self.value_serde, window_size_ms=self.window_size_ms)
 
 
 @dataclass(frozen=True)
@@ -252,8 +252,8 @@ class TimestampedWindowStoreBuilder(WindowBuilder[K, V]):
 
     timestamped = True
 
-    def build(self) -> SerdesTimestampedWindowStore[K, V]:
-        return SerdesTimestampedWindowStore(
+    def build(self) -> TimestampedWindowStore[K, V]:
+        return TimestampedWindowStore(
             self._bytes_store(), self.key_serde, self.value_serde, window_size_ms=self.window_size_ms
         )
 
@@ -262,13 +262,13 @@ class TimestampedWindowStoreBuilder(WindowBuilder[K, V]):
 class SessionStoreBuilder(ExpiringBuilder[K, V]):
     """The builder of a session store. `SerdesStoreBuilder` and `ExpiringBuilder` describe the arguments."""
 
-    def build(self) -> SerdesSessionStore[K, V]:
+    def build(self) -> SessionStore[K, V]:
         bytes_store: SessionBytesStore = InMemorySessionStore(self.name, self.retention_ms)
         if self.persistent:
             bytes_store = RocksDBSessionStore(self.name, self.retention_ms, time_ordered=self.time_ordered)
         logging_store = ChangeLoggingSessionBytesStore(bytes_store)
         inner = CachingSessionStore(logging_store, self._order_interval_ms()) if self.caching else logging_store
-        return SerdesSessionStore(inner, self.key_serde, self.value_serde)
+        return SessionStore(inner, self.key_serde, self.value_serde)
 
 
 key_value_store = KeyValueStoreBuilder

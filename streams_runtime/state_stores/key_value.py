@@ -16,8 +16,10 @@ from streams_runtime.state_stores.state_store import KeyValueBytesStore, SerdesS
 from streams_runtime.state_stores.value_and_timestamp import EntryAccess, ValueAndTimestampSerde, ValuesWithTimestamps
 
 
-class SerdesKeyValueStore(SerdesStore[KeyValueBytesStore, K, V]):
-    """A `KeyValueStore[K, V]`. Raises StreamsRuntimeError if a key is None. Raises the errors of serdes."""
+class KeyValueStore(SerdesStore[KeyValueBytesStore, K, V]):
+    """A key-value store of objects. Keys are sorted by their bytes. Ranges include both bounds. If a bound is None, the
+    range is open at this end. Raises StreamsRuntimeError if a key is None. Raises the errors of serdes.
+    """
 
     def __init__(self, inner: KeyValueBytesStore, key_serde: Serde[K], value_serde: Serde[V]) -> None:
         super().__init__(inner, key_serde, value_serde)
@@ -140,9 +142,10 @@ class SerdesKeyValueStore(SerdesStore[KeyValueBytesStore, K, V]):
         return None if key is None else self._serialize_key(key)
 
 
-class SerdesTimestampedKeyValueStore(SerdesKeyValueStore[K, ValueAndTimestamp[V]]):
-    """A `TimestampedKeyValueStore[K, V]`. A put of a ValueAndTimestamp with the value None deletes the key, like a put
-    of None.
+class TimestampedKeyValueStore(KeyValueStore[K, ValueAndTimestamp[V]]):
+    """A key-value store with a timestamp for each value. In the store, the 8 bytes before a value are its timestamp. In
+    the changelog, the timestamp of a value is the timestamp of its record. A put of a ValueAndTimestamp with the value
+    None deletes the key, like a put of None.
     """
 
     def __init__(self, inner: KeyValueBytesStore, key_serde: Serde[K], value_serde: Serde[V]) -> None:

@@ -25,7 +25,7 @@ from assignor.types import JAVA_LONG_MAX
 from streams_runtime.serdes import Serde, WithInnerSerdes
 from streams_runtime.state_stores.builders import KeyValueStoreBuilder
 from streams_runtime.state_stores.key_ranges import after
-from streams_runtime.state_stores.key_value import SerdesKeyValueStore
+from streams_runtime.state_stores.key_value import KeyValueStore
 from streams_runtime.state_stores.state_store import Entries, KeyValueBytesStore, StoreContext
 
 _TIMESTAMP_AND_SIDE = struct.Struct(">q?")
@@ -107,7 +107,7 @@ class JoinTimes:
         self.scan_from_ms = NOT_SCANNED_MS
 
 
-class ListValueStore(SerdesKeyValueStore[TimestampedKeyAndJoinSide, list[LeftOrRightValue]]):
+class ListValueStore(KeyValueStore[TimestampedKeyAndJoinSide, list[LeftOrRightValue]]):
     """The records of a join that have no partner yet. `times`: the times of the join in this task.
 
     Each newest record of a join may read the oldest entries. A scan of all entries would be slow, because it also reads

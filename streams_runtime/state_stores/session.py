@@ -30,9 +30,11 @@ class SessionAccess(NamedTuple):
     remove: Callable[[bytes], None]
 
 
-class SerdesSessionStore(SerdesStore[SessionBytesStore, K, V]):
-    """A `SessionStore[K, V]`. Raises StreamsRuntimeError if a key is None, or if a session starts before 1970 or ends
-    before its start. Raises the errors of serdes.
+class SessionStore(SerdesStore[SessionBytesStore, K, V]):
+    """A session store of objects. A session includes its start and its end. Ranges include both bounds. Sessions that
+    end before stream time minus retention cannot be read. A `put` of None deletes the session. If `reverse` is True,
+    the order is descending. If a key bound is None, the range is open at this end. Raises StreamsRuntimeError if a key
+    is None, or if a session starts before 1970 or ends before its start. Raises the errors of serdes.
     """
 
     def session_of(self, session_key: bytes) -> Windowed[K]:
@@ -54,11 +56,13 @@ class SerdesSessionStore(SerdesStore[SessionBytesStore, K, V]):
         return None if stored is None else self._deserialize_value(stored)
 
     def fetch(self, key: K, *, reverse: bool = False) -> Iterator[tuple[Windowed[K], V]]:
+        """Returns all sessions of a key, sorted by time."""
         return self.find_sessions(key, 0, JAVA_LONG_MAX, reverse=reverse)
 
     def fetch_keys(
         self, from_key: K | None, to_key: K | None, *, reverse: bool = False
     ) -> Iterator[tuple[Windowed[K], V]]:
+        """Returns all sessions of a range of keys."""
         first, last = (None if key is None else self._serialize_key(key) for key in (from_key, to_key))
         wanted = SessionRange(first, last, 0, JAVA_LONG_MAX)
         return self._deserialized(self.inner.find_sessions(wanted, reverse=reverse))
@@ -66,11 +70,15 @@ class SerdesSessionStore(SerdesStore[SessionBytesStore, K, V]):
     def find_sessions(
         self, key: K, earliest_end_ms: int, latest_start_ms: int, *, reverse: bool = False
     ) -> Iterator[tuple[Windowed[K], V]]:
+        """Returns the sessions of a key that end at `earliest_end_ms` or later, and start at `latest_start_ms` or
+        earlier.
+        """
         stored_key = self._serialized_key(key)
         wanted = SessionRange(stored_key, stored_key, earliest_end_ms, latest_start_ms)
         return self._deserialized(self.inner.find_sessions(wanted, reverse=reverse))
 
     def find_sessions_by_end(self, earliest_end_ms: int, latest_end_ms: int) -> Iterator[tuple[Windowed[K], V]]:
+        """Returns the sessions of all keys that end between the bounds, sorted by end."""
         return self._deserialized(self.inner.find_sessions_by_end(earliest_end_ms, latest_end_ms))
 
     def session_access(self) -> SessionAccess:

@@ -1,16 +1,15 @@
-"""The protocols of state stores. Tasks use `StateStore`. Processors use `KeyValueStore`, `WindowStore` and
-`SessionStore`. Each layer inside a store is a `KeyValueBytesStore`, a `WindowBytesStore` or a `SessionBytesStore`.
-`versioned` has the protocols of versioned stores.
+"""The protocols of state stores, and the bases of their layers. Tasks use `StateStore`. Each layer inside a store is a
+`KeyValueBytesStore`, a `WindowBytesStore` or a `SessionBytesStore`. `versioned` has the protocol of a versioned layer.
 
 Processors put objects into a store and get objects from it. The store sends each change to its changelog, and keeps its
 content as bytes in RocksDB or in memory. Standbys and restores change a store only by `restore`. A task calls its
 stores on its stream thread. Queries of other threads read at the same time, so reads have to be thread-safe. Source:
-`StateStore`, `KeyValueStore`, `TimestampedKeyValueStore`, `WindowStore`, `SessionStore`, `StoreBuilder`.
+`StateStore`, `StoreBuilder`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from copy import copy
 from dataclasses import dataclass
 from pathlib import Path
@@ -408,39 +407,6 @@ class ValueAndTimestamp(NamedTuple, Generic[V]):
     timestamp_ms: int
 
 
-class KeyValueStore(StateStore, Protocol[K, V]):
-    """A key-value store of objects. Keys are sorted by their bytes. Ranges include both bounds. If a bound is None, the
-    range is open at this end.
-    """
-
-    def get(self, key: K) -> V | None: ...
-    def range(self, start: K | None, end: K | None) -> Iterator[tuple[K, V]]: ...
-    def reverse_range(self, start: K | None, end: K | None) -> Iterator[tuple[K, V]]: ...
-    def all(self) -> Iterator[tuple[K, V]]: ...
-    def prefix_scan(self, prefix: bytes) -> Iterator[tuple[K, V]]: ...
-    def approximate_num_entries(self) -> int: ...
-    def put(self, key: K, value: V | None) -> None: ...
-    def put_if_absent(self, key: K, value: V) -> V | None: ...
-    def put_all(self, entries: list[tuple[K, V | None]]) -> None: ...
-    def get_many(self, keys: Iterable[K]) -> list[V | None]:
-        """Returns the value of each key, or None for a key without a value."""
-
-    def put_many(self, keys: Iterable[K], values: Iterable[V | None]) -> None:
-        """Puts the first value under the first key, the second value under the second key, and so on. A key may occur
-        several times. The value None deletes the key.
-
-        If a key or a value cannot be serialized, no entry is put.
-        """
-
-    def delete(self, key: K) -> V | None: ...
-
-
-class TimestampedKeyValueStore(KeyValueStore[K, ValueAndTimestamp[V]], Protocol[K, V]):
-    """A key-value store with a timestamp for each value. In the store, the 8 bytes before a value are its timestamp. In
-    the changelog, the timestamp of a value is the timestamp of its record.
-    """
-
-
 class Windowed(NamedTuple, Generic[K]):
     """A key in a window. A time window includes the time `start_ms` and excludes the time `end_ms`. A session and a
     sliding window include both.
@@ -449,60 +415,6 @@ class Windowed(NamedTuple, Generic[K]):
     key: K
     start_ms: int
     end_ms: int
-
-
-class WindowStore(StateStore, Protocol[K, V]):
-    """A window store of objects. Times are window starts in milliseconds. Ranges include both bounds. Windows that
-    start before stream time minus retention cannot be read. A `put` of None deletes the window. The windows of a key
-    are sorted by time. The windows of several keys have the order of the store: on disk by segment, key and time, and
-    in memory by time and key. `reverse`: True for the reverse order.
-    """
-
-    def put(self, key: K, value: V | None, window_start_ms: int) -> None: ...
-    def fetch(self, key: K, start_ms: int) -> V | None: ...
-    def fetch_range(self, key: K, from_ms: int, to_ms: int, *, reverse: bool = False) -> Iterator[tuple[int, V]]:
-        """Returns the starts and values of a key's windows. Source: `fetch`, `backwardFetch`."""
-
-    def fetch_keys(
-        self, first: K | None, last: K | None, from_ms: int, to_ms: int, *, reverse: bool = False
-    ) -> Iterator[tuple[Windowed[K], V]]:
-        """Returns the windows of all keys from `first` to `last`. Keys are compared by their serialized bytes. None: no
-        bound. Source: `fetch`, `backwardFetch` with a range of keys.
-        """
-
-    def fetch_all(self, from_ms: int, to_ms: int, *, reverse: bool = False) -> Iterator[tuple[Windowed[K], V]]:
-        """Returns the windows of all keys. Source: `fetchAll`, `backwardFetchAll`."""
-
-    def all(self, *, reverse: bool = False) -> Iterator[tuple[Windowed[K], V]]:
-        """Returns all windows. Source: `all`, `backwardAll`."""
-
-
-class SessionStore(StateStore, Protocol[K, V]):
-    """A session store of objects. A session includes its start and its end. Ranges include both bounds. Sessions that
-    end before stream time minus retention cannot be read. A `put` of None deletes the session. If `reverse` is True,
-    the order is descending. If a key bound is None, the range is open at this end.
-    """
-
-    def put(self, session: Windowed[K], value: V | None) -> None: ...
-    def remove(self, session: Windowed[K]) -> None: ...
-    def fetch_session(self, key: K, start_ms: int, end_ms: int) -> V | None: ...
-    def fetch(self, key: K, *, reverse: bool = False) -> Iterator[tuple[Windowed[K], V]]:
-        """Returns all sessions of a key, sorted by time."""
-
-    def fetch_keys(
-        self, from_key: K | None, to_key: K | None, *, reverse: bool = False
-    ) -> Iterator[tuple[Windowed[K], V]]:
-        """Returns all sessions of a range of keys."""
-
-    def find_sessions(
-        self, key: K, earliest_end_ms: int, latest_start_ms: int, *, reverse: bool = False
-    ) -> Iterator[tuple[Windowed[K], V]]:
-        """Returns the sessions of a key that end at `earliest_end_ms` or later, and start at `latest_start_ms` or
-        earlier.
-        """
-
-    def find_sessions_by_end(self, earliest_end_ms: int, latest_end_ms: int) -> Iterator[tuple[Windowed[K], V]]:
-        """Returns the sessions of all keys that end between the bounds, sorted by end."""
 
 
 class StoreBuilder(Protocol):

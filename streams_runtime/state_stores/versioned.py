@@ -1,4 +1,4 @@
-"""The versioned store that processors use, and the protocols of its layers.
+"""The versioned store that processors use, and the protocol of its layers.
 
 The outer layer converts objects to bytes. Below it, a layer sends changes to the changelog. The inner layer is
 `rocksdb_versioned`. A changelog record has the key, the value and the timestamp of a version. As in Kafka, a version
@@ -9,7 +9,7 @@ Source: `MeteredVersionedKeyValueStore`, `ChangeLoggingVersionedKeyValueBytesSto
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Generic, NamedTuple, Protocol, TypeVar
+from typing import Generic, NamedTuple, Protocol
 
 from assignor.types import JAVA_LONG_MAX
 from streams_runtime.common.errors import StreamsRuntimeError
@@ -18,8 +18,6 @@ from streams_runtime.serdes import Serde
 from streams_runtime.state_stores.change_logging import LoggedStore
 from streams_runtime.state_stores.state_store import SerdesStore, StateStore
 from streams_runtime.state_stores.value_and_timestamp import TIMESTAMP_BYTES, EntryAccess, ValueAndTimestampSerde
-
-_Key = TypeVar("_Key", contravariant=True)
 
 NOT_PUT = -(2**63)
 """The result of a put into a versioned store if the version was too old to be put."""
@@ -67,19 +65,6 @@ class VersionedBytesStore(StateStore, Protocol):
         """Puts a deletion. Returns the version that was valid at this time; None if the deletion was too old."""
 
 
-class VersionedKeyValueStore(StateStore, Protocol[_Key, V]):
-    """A key-value store that keeps the older values of a key for its history retention (KIP-889). Times are in
-    milliseconds.
-    """
-
-    def put(self, key: _Key, value: V | None, timestamp_ms: int) -> int: ...
-    def delete(self, key: _Key, timestamp_ms: int) -> VersionedRecord[V] | None: ...
-    def get(self, key: _Key, as_of_ms: int | None = None) -> VersionedRecord[V] | None: ...
-    def versions(
-        self, key: _Key, from_ms: int | None = None, to_ms: int | None = None, *, ascending: bool = False
-    ) -> list[VersionedRecord[V]]: ...
-
-
 class ChangeLoggingVersionedBytesStore(LoggedStore[VersionedBytesStore]):
     """A `VersionedBytesStore` that logs its changes."""
 
@@ -100,9 +85,10 @@ class ChangeLoggingVersionedBytesStore(LoggedStore[VersionedBytesStore]):
         return deleted
 
 
-class SerdesVersionedKeyValueStore(SerdesStore[VersionedBytesStore, K, V]):
-    """A `VersionedKeyValueStore[K, V]`. Raises StreamsRuntimeError if a key is None, and for an invalid timestamp.
-    Raises the errors of serdes.
+class VersionedKeyValueStore(SerdesStore[VersionedBytesStore, K, V]):
+    """A key-value store that keeps the older values of a key for its history retention (KIP-889). Times are in
+    milliseconds. Raises StreamsRuntimeError if a key is None, and for an invalid timestamp. Raises the errors of
+    serdes.
 
     `last_put`: the result of the last put of a table's operator. `EntryAccess.put` has no result, so `TableOperator`
     reads it here.
@@ -166,7 +152,7 @@ class SerdesVersionedKeyValueStore(SerdesStore[VersionedBytesStore, K, V]):
         return EntryAccess(self._serialize_key, self.inner.get, put, self._read, write, self._deserialize_key)
 
     def flushed_getter(self) -> Callable[[bytes], bytes | None]:
-        """See `SerdesTimestampedKeyValueStore.flushed_getter`. A versioned store has no record cache."""
+        """See `TimestampedKeyValueStore.flushed_getter`. A versioned store has no record cache."""
         return self.inner.get
 
     def entry_as_of(self, key: K, as_of_ms: int) -> tuple[int, V] | None:

@@ -20,8 +20,12 @@ _new_tuple = tuple.__new__
 """Makes a named tuple in half the time of a call of its class."""
 
 
-class SerdesWindowStore(SerdesStore[WindowBytesStore, K, V]):
-    """A `WindowStore[K, V]`. Raises StreamsRuntimeError if a key is None. Raises the errors of serdes.
+class WindowStore(SerdesStore[WindowBytesStore, K, V]):
+    """A window store of objects. Times are window starts in milliseconds. Ranges include both bounds. Windows that
+    start before stream time minus retention cannot be read. A `put` of None deletes the window. The windows of a key
+    are sorted by time. The windows of several keys have the order of the store: on disk by segment, key and time, and
+    in memory by time and key. `reverse`: True for the reverse order. Raises StreamsRuntimeError if a key is None.
+    Raises the errors of serdes.
 
     Differs from Kafka: a window that starts before 1970 is refused. Kafka puts a window before 1970 into a wrong
     segment.
@@ -53,6 +57,7 @@ class SerdesWindowStore(SerdesStore[WindowBytesStore, K, V]):
         return None if stored is None else self._deserialize_value(stored)
 
     def fetch_range(self, key: K, from_ms: int, to_ms: int, *, reverse: bool = False) -> Iterator[tuple[int, V]]:
+        """Returns the starts and values of a key's windows. Source: `fetch`, `backwardFetch`."""
         deserialize = self._deserialize_value
         windows = self.inner.fetch_range(self._serialized_key(key), from_ms, to_ms, reverse=reverse)
         return ((start_ms, deserialize(value)) for start_ms, value in windows)
@@ -60,15 +65,20 @@ class SerdesWindowStore(SerdesStore[WindowBytesStore, K, V]):
     def fetch_keys(
         self, first: K | None, last: K | None, from_ms: int, to_ms: int, *, reverse: bool = False
     ) -> Iterator[tuple[Windowed[K], V]]:
+        """Returns the windows of all keys from `first` to `last`. Keys are compared by their serialized bytes. None: no
+        bound. Source: `fetch`, `backwardFetch` with a range of keys.
+        """
         from_key, to_key = (None if key is None else self._serialize_key(key) for key in (first, last))
         if is_inverted(from_key, to_key, self.name):
             return iter(())
         return self._windows(self.inner.fetch_all(from_ms, to_ms, from_key, to_key, reverse=reverse))
 
     def fetch_all(self, from_ms: int, to_ms: int, *, reverse: bool = False) -> Iterator[tuple[Windowed[K], V]]:
+        """Returns the windows of all keys. Source: `fetchAll`, `backwardFetchAll`."""
         return self._windows(self.inner.fetch_all(from_ms, to_ms, reverse=reverse))
 
     def all(self, *, reverse: bool = False) -> Iterator[tuple[Windowed[K], V]]:
+        """Returns all windows. Source: `all`, `backwardAll`."""
         return self._windows(self.inner.fetch_all(0, JAVA_LONG_MAX, reverse=reverse))
 
     def _windows(self, stored: Iterator[tuple[bytes, int, bytes]]) -> Iterator[tuple[Windowed[K], V]]:
@@ -80,8 +90,10 @@ class SerdesWindowStore(SerdesStore[WindowBytesStore, K, V]):
         )
 
 
-class SerdesTimestampedWindowStore(SerdesWindowStore[K, ValueAndTimestamp[V]]):
-    """A `WindowStore[K, ValueAndTimestamp[V]]`. A put of a ValueAndTimestamp with the value None deletes the window."""
+class TimestampedWindowStore(WindowStore[K, ValueAndTimestamp[V]]):
+    """A window store with a timestamp for each value. A put of a ValueAndTimestamp with the value None deletes the
+    window.
+    """
 
     def __init__(
         self, inner: WindowBytesStore, key_serde: Serde[K], value_serde: Serde[V], *, window_size_ms: int

@@ -25,7 +25,7 @@ from streams_runtime.logs.base import RecordBatch
 from streams_runtime.processors.api import FailedRecord
 from streams_runtime.processors.graph import ProcessorGraph
 from streams_runtime.processors.nodes import SourceRunner
-from streams_runtime.state_stores.key_value import SerdesTimestampedKeyValueStore
+from streams_runtime.state_stores.key_value import TimestampedKeyValueStore
 from streams_runtime.state_stores.state_store import StateStore
 from streams_runtime.tasks.exception_handling import described
 from streams_runtime.tasks.partition_group import RecordQueue
@@ -46,9 +46,9 @@ class SourceChangelog:
 
     def __init__(self, task_id: TaskId, partition: TopicPartition, source: SourceRunner, store: StateStore) -> None:
         self._queue = RecordQueue(task_id, partition, source, self._left_out, counted_before(task_id))
-        # If the store is not a `SerdesTimestampedKeyValueStore`, a processor of the user fills it. The runtime then
+        # If the store is not a `TimestampedKeyValueStore`, a processor of the user fills it. The runtime then
         # assumes that the store has the same bytes as the topic.
-        self._store = store if isinstance(store, SerdesTimestampedKeyValueStore) else None
+        self._store = store if isinstance(store, TimestampedKeyValueStore) else None
         self._next_offset = 0
 
     def __call__(self, batch: RecordBatch) -> RecordBatch | None:

@@ -24,7 +24,7 @@ from streams_runtime.logs.embedded import EmbeddedLog
 from streams_runtime.processors.api import Processor, ProcessorContext
 from streams_runtime.serdes import BYTES, LONG
 from streams_runtime.state_stores.builders import key_value_store
-from streams_runtime.state_stores.state_store import KeyValueStore
+from streams_runtime.state_stores.key_value import KeyValueStore
 
 PLAIN, TIMESTAMPED, WINDOWED = STORES = ("plain", "timestamped", "windowed")
 EVENTS, RESTORES = "test.events", "test.restores"

@@ -39,7 +39,8 @@ from streams_runtime.processors.api import FixedKeyProcessor, ProcessorContext
 from streams_runtime.processors.topology import Topology
 from streams_runtime.serdes import STRING
 from streams_runtime.state_stores.builders import key_value_store
-from streams_runtime.state_stores.state_store import KeyValueStore, Windowed
+from streams_runtime.state_stores.key_value import KeyValueStore
+from streams_runtime.state_stores.state_store import Windowed
 
 PARTITIONS = 2
 GRACE_MS = 500

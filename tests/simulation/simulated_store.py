@@ -25,7 +25,7 @@ from streams_runtime.state_stores.builders import SerdesStoreBuilder
 from streams_runtime.state_stores.change_logging import ChangeLoggingKeyValueBytesStore
 from streams_runtime.state_stores.in_memory_stores import InMemoryKeyValueStore
 from streams_runtime.state_stores.key_ranges import merged
-from streams_runtime.state_stores.key_value import SerdesKeyValueStore
+from streams_runtime.state_stores.key_value import KeyValueStore
 from streams_runtime.state_stores.rocksdb import ROCKSDB_DIRECTORY, KeepOffset, RocksDBStore
 from streams_runtime.state_stores.state_store import (
     Entries,
@@ -227,7 +227,7 @@ class CountsBuilder:
         return CountsStore(self.name, keeps_offset=self.keeps_offset)
 
 
-class CountsStore(SerdesKeyValueStore[str, int]):
+class CountsStore(KeyValueStore[str, int]):
     def __init__(self, name: str, *, keeps_offset: bool) -> None:
         bytes_store: KeyValueBytesStore = SimulatedStore(name)
         if keeps_offset:

@@ -16,7 +16,7 @@ from streams_runtime.processors.api import ProcessorContext, PunctuationType
 from streams_runtime.processors.topology import Topology
 from streams_runtime.serdes import BYTES, LONG, STRING
 from streams_runtime.state_stores.builders import key_value_store
-from streams_runtime.state_stores.state_store import KeyValueStore
+from streams_runtime.state_stores.key_value import KeyValueStore
 from tests.streams_runtime.processors.recording_runtime import PassOn
 
 

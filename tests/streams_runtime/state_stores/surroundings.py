@@ -14,7 +14,7 @@ from streams_runtime.state_stores import StateStore, StoreContext
 from streams_runtime.state_stores.caching import CachingStore
 from streams_runtime.state_stores.state_store import StoreOffset, keeps_offset
 from streams_runtime.state_stores.thread_cache import ContextTuple
-from streams_runtime.state_stores.window import SerdesWindowStore
+from streams_runtime.state_stores.window import WindowStore
 
 CHANGELOG = TopicPartition("app-store-changelog", 0)
 
@@ -54,7 +54,7 @@ def set_flush_listener(
     store: Any, listener: Callable[[Any, Any, Any, ContextTuple], None], *, sends_old_values: bool
 ) -> bool:
     """Have the listener hear of the changes that the store flushes, as objects. False without a record cache."""
-    key_of = store.window_of if isinstance(store, SerdesWindowStore) else store.key_serde.deserialize
+    key_of = store.window_of if isinstance(store, WindowStore) else store.key_serde.deserialize
 
     def value_of(stored: bytes | None) -> Any:
         return None if stored is None else store._deserialize_value(stored)

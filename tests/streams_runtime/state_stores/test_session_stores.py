@@ -12,14 +12,14 @@ from assignor.types import JAVA_LONG_MAX
 from streams_runtime import STRING, IsolationLevel, StreamsRuntimeError, Windowed, session_store
 from streams_runtime.common.errors import ChangelogOfAnotherKind
 from streams_runtime.state_stores import rocksdb_segments
-from streams_runtime.state_stores.session import SerdesSessionStore
+from streams_runtime.state_stores.session import SessionStore
 from streams_runtime.state_stores.session_keys import session_key
 from streams_runtime.state_stores.state_store import read_only
 from tests.streams_runtime.state_stores.surroundings import RecordedChanges, as_batch, batch, commit, context
 
 RETENTION_MS = 200_000
 SEGMENT_MS = RETENTION_MS // 2
-Store = SerdesSessionStore[str, str]
+Store = SessionStore[str, str]
 Open = Callable[..., Store]
 Sessions = list[tuple[Windowed[str], str]]
 

@@ -25,7 +25,7 @@ from streams_runtime.state_stores import (
     transaction_buffer,
     window_store,
 )
-from streams_runtime.state_stores.key_value import SerdesKeyValueStore
+from streams_runtime.state_stores.key_value import KeyValueStore
 from streams_runtime.state_stores.rocksdb import KeepOffset, RocksDBStore
 from streams_runtime.state_stores.state_store import keeps_offset, read_only
 from streams_runtime.state_stores.thread_cache import TaskCache, ThreadCache
@@ -348,7 +348,7 @@ class TransactionModel(Model):
 
 
 def scan_while_changing(
-    store: SerdesKeyValueStore[bytes, bytes],
+    store: KeyValueStore[bytes, bytes],
     start: bytes | None,
     end: bytes | None,
     reverse: bool,
@@ -373,7 +373,7 @@ def test_should_answer_as_a_dict_and_keep_what_was_committed(calls: list[tuple[A
         patch.setattr(transaction_buffer, "ALL_STORES_BYTES", 0)
         patch.setattr(transaction_buffer, "LEAST_SHARE_BYTES", 900)  # a handful of entries
         opening = replace(context(Path(directory)), transactional=transactional)
-        store, model = SerdesKeyValueStore(TransactionBuffer(RocksDBStore("store")), BYTES, BYTES), TransactionModel()
+        store, model = KeyValueStore(TransactionBuffer(RocksDBStore("store")), BYTES, BYTES), TransactionModel()
         store.open(opening)
         on_disk: Any = read_only(store, COMMITTED)
         for name, *arguments in [*calls, ("abort",)]:

@@ -17,7 +17,7 @@ from streams_runtime import STRING, IsolationLevel, StreamsRuntimeError, Version
 from streams_runtime.common.errors import StoreOfAnotherKind
 from streams_runtime.state_stores.segment_values import SegmentValue
 from streams_runtime.state_stores.state_store import read_only
-from streams_runtime.state_stores.versioned import NOT_PUT, VALID_TO_UNDEFINED, SerdesVersionedKeyValueStore
+from streams_runtime.state_stores.versioned import NOT_PUT, VALID_TO_UNDEFINED, VersionedKeyValueStore
 from tests.streams_runtime.state_stores.surroundings import (
     RecordedChanges,
     as_batch,
@@ -28,7 +28,7 @@ from tests.streams_runtime.state_stores.surroundings import (
 )
 
 HISTORY_MS = 10_000
-Store = SerdesVersionedKeyValueStore[str, str]
+Store = VersionedKeyValueStore[str, str]
 Open = Callable[..., Store]
 
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from streams_runtime.serdes import BYTES
 from streams_runtime.state_stores import transaction_buffer, window_store
-from streams_runtime.state_stores.window import SerdesWindowStore
+from streams_runtime.state_stores.window import WindowStore
 from streams_runtime.state_stores.window_keys import window_key
 from tests.streams_runtime.state_stores.surroundings import batch, commit, context
 
@@ -96,7 +96,7 @@ class Model:
         """No answer of the store depends on it."""
 
 
-def answer_of(store: SerdesWindowStore[bytes, bytes], name: str, arguments: list[object]) -> object:
+def answer_of(store: WindowStore[bytes, bytes], name: str, arguments: list[object]) -> object:
     if name in ("commit", "restore"):
         commit(store)  # a task is not restored while it has uncommitted changes
     if name == "commit":

@@ -11,14 +11,14 @@ from streams_runtime import STRING, InvalidStateStore, StreamsRuntimeError, Wind
 from streams_runtime.common.errors import ChangelogOfAnotherKind
 from streams_runtime.state_stores.rocksdb import RocksDBStore
 from streams_runtime.state_stores.rocksdb_window import RocksDBWindowStore, window_format
-from streams_runtime.state_stores.window import SerdesWindowStore
+from streams_runtime.state_stores.window import WindowStore
 from streams_runtime.state_stores.window_keys import window_key
 from tests.streams_runtime.state_stores.surroundings import batch, commit, committed_offset, context, everything
 
 RETENTION_MS = 200_000
 SEGMENT_MS = RETENTION_MS // 2
 SIZE_MS = 3
-Store = SerdesWindowStore[str, str]
+Store = WindowStore[str, str]
 Open = Callable[..., Store]
 
 

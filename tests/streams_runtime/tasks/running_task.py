@@ -22,7 +22,7 @@ from streams_runtime.processors.graph import ProcessorGraph
 from streams_runtime.processors.topology import Topology
 from streams_runtime.serdes import BYTES, LONG, STRING
 from streams_runtime.state_stores.builders import key_value_store
-from streams_runtime.state_stores.state_store import KeyValueStore
+from streams_runtime.state_stores.key_value import KeyValueStore
 from streams_runtime.state_stores.thread_cache import ThreadCache
 from streams_runtime.tasks.checkpoint_file import CheckpointFile
 from streams_runtime.tasks.exception_handling import fail

@@ -12,7 +12,8 @@ from streams_runtime.common.states import TaskType
 from streams_runtime.instance.restore.changelog_reader import ChangelogReader
 from streams_runtime.logs.base import Consumer, Log, NewTopic
 from streams_runtime.logs.in_memory import InMemoryLog
-from streams_runtime.state_stores.state_store import KeyValueStore, StoreContext
+from streams_runtime.state_stores.key_value import KeyValueStore
+from streams_runtime.state_stores.state_store import StoreContext
 from streams_runtime.tasks.standby_task import StandbyTask
 from streams_runtime.tasks.state_directory import StateDirectory
 from streams_runtime.tasks.state_manager import StateManager
