@@ -6,7 +6,7 @@ from pathlib import Path
 
 from assignor.types import TopicPartition
 from streams_runtime.configs import ProcessingGuarantee, StreamsConfig
-from streams_runtime.dsl import StreamsBuilder
+from streams_runtime.dsl.streams_builder import StreamsBuilder
 from streams_runtime.instance.application import Application
 from streams_runtime.logs.base import Log, NewTopic
 from streams_runtime.processors.api import Processor

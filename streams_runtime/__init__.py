@@ -51,24 +51,24 @@ if TYPE_CHECKING:
     from streams_runtime.common.states import InstanceState as InstanceState
     from streams_runtime.configs import ProcessingGuarantee as ProcessingGuarantee
     from streams_runtime.configs import StreamsConfig as StreamsConfig
-    from streams_runtime.dsl import BufferConfig as BufferConfig
-    from streams_runtime.dsl import CogroupedKStream as CogroupedKStream
-    from streams_runtime.dsl import EmitStrategy as EmitStrategy
-    from streams_runtime.dsl import GlobalKTable as GlobalKTable
-    from streams_runtime.dsl import JoinWindows as JoinWindows
-    from streams_runtime.dsl import KGroupedStream as KGroupedStream
-    from streams_runtime.dsl import KGroupedTable as KGroupedTable
-    from streams_runtime.dsl import KStream as KStream
-    from streams_runtime.dsl import KTable as KTable
-    from streams_runtime.dsl import Materialized as Materialized
-    from streams_runtime.dsl import SessionWindowedSerde as SessionWindowedSerde
-    from streams_runtime.dsl import SessionWindows as SessionWindows
-    from streams_runtime.dsl import SlidingWindows as SlidingWindows
-    from streams_runtime.dsl import StreamsBuilder as StreamsBuilder
-    from streams_runtime.dsl import Suppressed as Suppressed
-    from streams_runtime.dsl import TimeWindowedSerde as TimeWindowedSerde
-    from streams_runtime.dsl import TimeWindows as TimeWindows
-    from streams_runtime.dsl import UnlimitedWindows as UnlimitedWindows
+    from streams_runtime.dsl.global_tables import GlobalKTable as GlobalKTable
+    from streams_runtime.dsl.materialized import Materialized as Materialized
+    from streams_runtime.dsl.streams import CogroupedKStream as CogroupedKStream
+    from streams_runtime.dsl.streams import KGroupedStream as KGroupedStream
+    from streams_runtime.dsl.streams import KGroupedTable as KGroupedTable
+    from streams_runtime.dsl.streams import KStream as KStream
+    from streams_runtime.dsl.streams import KTable as KTable
+    from streams_runtime.dsl.streams_builder import StreamsBuilder as StreamsBuilder
+    from streams_runtime.dsl.suppression import BufferConfig as BufferConfig
+    from streams_runtime.dsl.suppression import Suppressed as Suppressed
+    from streams_runtime.dsl.windows import EmitStrategy as EmitStrategy
+    from streams_runtime.dsl.windows import JoinWindows as JoinWindows
+    from streams_runtime.dsl.windows import SessionWindowedSerde as SessionWindowedSerde
+    from streams_runtime.dsl.windows import SessionWindows as SessionWindows
+    from streams_runtime.dsl.windows import SlidingWindows as SlidingWindows
+    from streams_runtime.dsl.windows import TimeWindowedSerde as TimeWindowedSerde
+    from streams_runtime.dsl.windows import TimeWindows as TimeWindows
+    from streams_runtime.dsl.windows import UnlimitedWindows as UnlimitedWindows
     from streams_runtime.instance.application import Application as Application
     from streams_runtime.instance.application import ThreadErrorResponse as ThreadErrorResponse
     from streams_runtime.instance.application import group_body as group_body
@@ -145,21 +145,21 @@ if TYPE_CHECKING:
     from streams_runtime.serdes.schema_registry import AvroSerde as AvroSerde
     from streams_runtime.serdes.schema_registry import JsonSchemaSerde as JsonSchemaSerde
     from streams_runtime.serdes.schema_registry import ProtobufSerde as ProtobufSerde
-    from streams_runtime.state_stores import KeyValueStore as KeyValueStore
-    from streams_runtime.state_stores import SessionStore as SessionStore
-    from streams_runtime.state_stores import StoreBuilder as StoreBuilder
-    from streams_runtime.state_stores import TimestampedKeyValueStore as TimestampedKeyValueStore
-    from streams_runtime.state_stores import ValueAndTimestamp as ValueAndTimestamp
-    from streams_runtime.state_stores import VersionedKeyValueStore as VersionedKeyValueStore
-    from streams_runtime.state_stores import VersionedRecord as VersionedRecord
-    from streams_runtime.state_stores import Windowed as Windowed
-    from streams_runtime.state_stores import WindowStore as WindowStore
-    from streams_runtime.state_stores import key_value_store as key_value_store
-    from streams_runtime.state_stores import session_store as session_store
-    from streams_runtime.state_stores import timestamped_key_value_store as timestamped_key_value_store
-    from streams_runtime.state_stores import timestamped_window_store as timestamped_window_store
-    from streams_runtime.state_stores import versioned_key_value_store as versioned_key_value_store
-    from streams_runtime.state_stores import window_store as window_store
+    from streams_runtime.state_stores.builders import key_value_store as key_value_store
+    from streams_runtime.state_stores.builders import session_store as session_store
+    from streams_runtime.state_stores.builders import timestamped_key_value_store as timestamped_key_value_store
+    from streams_runtime.state_stores.builders import timestamped_window_store as timestamped_window_store
+    from streams_runtime.state_stores.builders import versioned_key_value_store as versioned_key_value_store
+    from streams_runtime.state_stores.builders import window_store as window_store
+    from streams_runtime.state_stores.key_value import KeyValueStore as KeyValueStore
+    from streams_runtime.state_stores.key_value import TimestampedKeyValueStore as TimestampedKeyValueStore
+    from streams_runtime.state_stores.session import SessionStore as SessionStore
+    from streams_runtime.state_stores.state_store import StoreBuilder as StoreBuilder
+    from streams_runtime.state_stores.state_store import ValueAndTimestamp as ValueAndTimestamp
+    from streams_runtime.state_stores.state_store import Windowed as Windowed
+    from streams_runtime.state_stores.versioned import VersionedKeyValueStore as VersionedKeyValueStore
+    from streams_runtime.state_stores.versioned import VersionedRecord as VersionedRecord
+    from streams_runtime.state_stores.window import WindowStore as WindowStore
     from streams_runtime.tasks.exception_handling import dead_letter as dead_letter
     from streams_runtime.tasks.exception_handling import dead_letter_and_fail as dead_letter_and_fail
     from streams_runtime.tasks.exception_handling import fail as fail

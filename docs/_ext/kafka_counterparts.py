@@ -17,7 +17,7 @@ from typing import Any, Unpack, get_args, get_origin, get_type_hints
 from sphinx.errors import ExtensionError
 
 import streams_runtime
-import streams_runtime.dsl
+import streams_runtime.dsl.streams
 from docs._ext.kafka_counterpart_tables import CLASSES, INSTEAD, LACKS, METHODS
 from docs._ext.markdown import code, table
 
@@ -97,7 +97,7 @@ def _exists(name: str) -> bool:
     `KStream.to(partitioner)`. Other names in backquotes, such as paths and configs, are not checked.
     """
     path, _, parameter = name.rstrip(")").partition("(")
-    return any(_is_in(module, path, parameter) for module in (streams_runtime, streams_runtime.dsl))
+    return any(_is_in(module, path, parameter) for module in (streams_runtime, streams_runtime.dsl.streams))
 
 
 def _is_in(found: Any, path: str, parameter: str) -> bool:

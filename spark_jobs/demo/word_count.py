@@ -17,7 +17,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from streams_runtime.dsl import StreamsBuilder
+from streams_runtime.dsl.streams_builder import StreamsBuilder
 from streams_runtime.instance.application import Application
 from streams_runtime.logs.base import Log, NewTopic
 from streams_runtime.logs.record_producer import RecordProducer

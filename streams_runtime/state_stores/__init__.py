@@ -8,21 +8,3 @@ outer layer are an optional record cache (`caching`) and the layer `change_loggi
 (`rocksdb`, `rocksdb_versioned`, `rocksdb_window`, `rocksdb_session`) or in memory (`in_memory_stores`,
 `in_memory_session`).
 """
-
-from streams_runtime.state_stores.builders import key_value_store as key_value_store
-from streams_runtime.state_stores.builders import session_store as session_store
-from streams_runtime.state_stores.builders import timestamped_key_value_store as timestamped_key_value_store
-from streams_runtime.state_stores.builders import timestamped_window_store as timestamped_window_store
-from streams_runtime.state_stores.builders import versioned_key_value_store as versioned_key_value_store
-from streams_runtime.state_stores.builders import window_store as window_store
-from streams_runtime.state_stores.key_value import KeyValueStore as KeyValueStore
-from streams_runtime.state_stores.key_value import TimestampedKeyValueStore as TimestampedKeyValueStore
-from streams_runtime.state_stores.session import SessionStore as SessionStore
-from streams_runtime.state_stores.state_store import StateStore as StateStore
-from streams_runtime.state_stores.state_store import StoreBuilder as StoreBuilder
-from streams_runtime.state_stores.state_store import StoreContext as StoreContext
-from streams_runtime.state_stores.state_store import ValueAndTimestamp as ValueAndTimestamp
-from streams_runtime.state_stores.state_store import Windowed as Windowed
-from streams_runtime.state_stores.versioned import VersionedKeyValueStore as VersionedKeyValueStore
-from streams_runtime.state_stores.versioned import VersionedRecord as VersionedRecord
-from streams_runtime.state_stores.window import WindowStore as WindowStore

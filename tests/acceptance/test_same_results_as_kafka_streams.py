@@ -22,7 +22,7 @@ from spark_jobs.demo.word_count import (
     word_count,
 )
 from spark_jobs.workers.member_process import InstanceSettings
-from streams_runtime.dsl import StreamsBuilder
+from streams_runtime.dsl.streams_builder import StreamsBuilder
 from streams_runtime.instance.application import Application, group_body
 from streams_runtime.local_run.coordinator_process import CoordinatorProcess
 from streams_runtime.logs.base import Log, NewTopic

@@ -4,7 +4,7 @@ from functools import partial
 from typing import Any
 
 from streams_runtime import CogroupedKStream, KGroupedStream
-from streams_runtime.dsl import SessionWindowedCogroupedKStream, TimeWindowedCogroupedKStream
+from streams_runtime.dsl.streams import SessionWindowedCogroupedKStream, TimeWindowedCogroupedKStream
 from tests.dsl_vectors.dsl_operators import DslMaker, on
 from tests.dsl_vectors.functions import AGGREGATORS, MERGERS
 from tests.dsl_vectors.operators import Operator

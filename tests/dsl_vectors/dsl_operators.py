@@ -14,7 +14,7 @@ from streams_runtime import (
     StreamsBuilder,
     Topology,
 )
-from streams_runtime.dsl import TimeWindowedKStream
+from streams_runtime.dsl.streams import TimeWindowedKStream
 from tests.dsl_vectors.cases import Case, NotKnown
 from tests.dsl_vectors.functions import AGGREGATORS, FLAT_PAIRS, FLAT_VALUES, KEYS, PREDICATES, pair_function
 from tests.dsl_vectors.join_operators import join_streams

@@ -4,7 +4,7 @@ from functools import partial
 from typing import Any
 
 from streams_runtime import EmitStrategy, KGroupedStream, SessionWindows, SlidingWindows, TimeWindows, UnlimitedWindows
-from streams_runtime.dsl import SessionWindowedKStream
+from streams_runtime.dsl.streams import SessionWindowedKStream
 from tests.dsl_vectors.cases import NotKnown
 from tests.dsl_vectors.dsl_operators import DslMaker, count, on, reduce, same
 from tests.dsl_vectors.functions import AGGREGATORS, MERGERS

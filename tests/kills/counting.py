@@ -15,7 +15,8 @@ from pathlib import Path
 
 from assignor.types import TopicPartition
 from streams_runtime.common.records import Record
-from streams_runtime.dsl import StreamsBuilder, TimeWindows
+from streams_runtime.dsl.streams_builder import StreamsBuilder
+from streams_runtime.dsl.windows import TimeWindows
 from streams_runtime.instance.application import Application
 from streams_runtime.instance.restore.restore_listener import SilentRestoreListener
 from streams_runtime.local_run.local_run import LocalRun

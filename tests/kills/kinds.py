@@ -20,16 +20,15 @@ from enum import Enum
 from typing import Any, NamedTuple
 
 from streams_runtime.common.records import Record
-from streams_runtime.dsl import (
+from streams_runtime.dsl.materialized import Materialized
+from streams_runtime.dsl.streams import KStream, KTable
+from streams_runtime.dsl.streams_builder import StreamsBuilder
+from streams_runtime.dsl.suppression import Suppressed
+from streams_runtime.dsl.windows import (
     EmitStrategy,
     JoinWindows,
-    KStream,
-    KTable,
-    Materialized,
     SessionWindows,
     SlidingWindows,
-    StreamsBuilder,
-    Suppressed,
     TimeWindows,
     UnlimitedWindows,
 )

@@ -17,7 +17,8 @@ from functools import lru_cache
 from typing import Any
 
 from assignor.types import TopicPartition
-from streams_runtime.dsl import JoinWindows, SessionWindowedSerde, SessionWindows, StreamsBuilder
+from streams_runtime.dsl.streams_builder import StreamsBuilder
+from streams_runtime.dsl.windows import JoinWindows, SessionWindowedSerde, SessionWindows
 from streams_runtime.instance.application import Application
 from streams_runtime.processors.topology import Topology
 from streams_runtime.serdes import LongSerde, StringSerde

@@ -13,11 +13,16 @@ from assignor.errors import IllegalArgumentError
 from assignor.topology.definition import SinkNode
 from assignor.topology.group_topology import ChangelogType
 from streams_runtime.dsl import Materialized, StreamsBuilder, TimeWindowedKStream, TimeWindowedSerde, TimeWindows
+from streams_runtime.dsl.materialized import Materialized
+from streams_runtime.dsl.streams import TimeWindowedKStream
+from streams_runtime.dsl.streams_builder import StreamsBuilder
 from streams_runtime.dsl.suppression import Suppressed
 from streams_runtime.dsl.windows import (
     JoinWindows,
     SessionWindows,
     SlidingWindows,
+    TimeWindowedSerde,
+    TimeWindows,
     UnlimitedWindows,
     WindowedStreamPartitioner,
 )

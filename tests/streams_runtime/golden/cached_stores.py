@@ -14,15 +14,13 @@ from streams_runtime.local_run.topology_test_driver import TopologyTestDriver
 from streams_runtime.processors.api import Processor, ProcessorContext
 from streams_runtime.processors.topology import Topology
 from streams_runtime.serdes import BYTES, STRING
-from streams_runtime.state_stores import (
-    StoreBuilder,
-    ValueAndTimestamp,
+from streams_runtime.state_stores.builders import (
     key_value_store,
     timestamped_key_value_store,
     timestamped_window_store,
     window_store,
 )
-from streams_runtime.state_stores.state_store import Windowed
+from streams_runtime.state_stores.state_store import StoreBuilder, ValueAndTimestamp, Windowed
 from streams_runtime.state_stores.thread_cache import ContextTuple
 from tests.streams_runtime.state_stores.surroundings import set_flush_listener
 

@@ -9,7 +9,7 @@ import pytest
 
 from assignor.errors import InputError
 from streams_runtime.common.errors import StreamsRuntimeError
-from streams_runtime.dsl import StreamsBuilder
+from streams_runtime.dsl.streams_builder import StreamsBuilder
 from streams_runtime.instance.application import Application
 from streams_runtime.local_run.coordinator_process import CoordinatorProcess
 from streams_runtime.local_run.local_run import LocalRun, NotFinished

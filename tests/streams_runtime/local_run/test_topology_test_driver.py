@@ -10,7 +10,8 @@ from assignor.errors import InputError
 from streams_runtime.common.errors import ProcessingFailed, SerdeMismatch, StreamsRuntimeError
 from streams_runtime.common.records import Record
 from streams_runtime.configs import StreamsConfig
-from streams_runtime.dsl import KStream, StreamsBuilder
+from streams_runtime.dsl.streams import KStream
+from streams_runtime.dsl.streams_builder import StreamsBuilder
 from streams_runtime.local_run.topology_test_driver import TopologyTestDriver
 from streams_runtime.processors.api import ProcessorContext, PunctuationType
 from streams_runtime.processors.topology import Topology

@@ -9,7 +9,8 @@ from assignor.errors import InputError, TopologyError
 from streams_runtime.common.errors import StreamsRuntimeError
 from streams_runtime.common.records import Record
 from streams_runtime.configs import StreamsConfig
-from streams_runtime.dsl import KTable, StreamsBuilder
+from streams_runtime.dsl.streams import KTable
+from streams_runtime.dsl.streams_builder import StreamsBuilder
 from streams_runtime.local_run.topology_test_driver import TopologyTestDriver
 from streams_runtime.membership.coordinator_client import CoordinatorClient
 from streams_runtime.processors.api import Processor, ProcessorContext, PunctuationType

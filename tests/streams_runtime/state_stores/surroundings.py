@@ -10,9 +10,8 @@ from assignor.types import JAVA_LONG_MAX, TaskId, TopicPartition
 from streams_runtime.common.records import Headers
 from streams_runtime.logs.base import RecordBatch
 from streams_runtime.logs.record_limits import RecordLimits
-from streams_runtime.state_stores import StateStore, StoreContext
 from streams_runtime.state_stores.caching import CachingStore
-from streams_runtime.state_stores.state_store import StoreOffset, keeps_offset
+from streams_runtime.state_stores.state_store import StateStore, StoreContext, StoreOffset, keeps_offset
 from streams_runtime.state_stores.thread_cache import ContextTuple
 from streams_runtime.state_stores.window import WindowStore
 

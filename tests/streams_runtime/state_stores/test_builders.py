@@ -10,14 +10,14 @@ from pyspark import cloudpickle
 from assignor.errors import InputError
 from assignor.topology.group_topology import ChangelogConfig, ChangelogType
 from streams_runtime.serdes import JSON, LONG, STRING, Serdes
-from streams_runtime.state_stores import (
-    StoreBuilder,
+from streams_runtime.state_stores.builders import (
+    KeyValueStoreBuilder,
     key_value_store,
     timestamped_key_value_store,
     timestamped_window_store,
     window_store,
 )
-from streams_runtime.state_stores.builders import KeyValueStoreBuilder
+from streams_runtime.state_stores.state_store import StoreBuilder
 from tests.streams_runtime.state_stores.surroundings import context
 
 Builder = TypeVar("Builder", bound=StoreBuilder)

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from assignor.types import TaskId
 from streams_runtime.logs.record_limits import NO_TIMESTAMP_CHECKS
 from streams_runtime.serdes import BYTES, LONG, STRING
-from streams_runtime.state_stores import StoreContext, key_value_store, window_store
-from streams_runtime.state_stores.builders import builder_without_caching
+from streams_runtime.state_stores.builders import builder_without_caching, key_value_store, window_store
+from streams_runtime.state_stores.state_store import StoreContext
 from streams_runtime.state_stores.thread_cache import ContextTuple, NamedCache, TaskCache, ThreadCache
 from tests.examples import share
 from tests.streams_runtime.state_stores.surroundings import (

@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 from streams_runtime.serdes import STRING
-from streams_runtime.state_stores import StateStore, key_value_store, timestamped_key_value_store, window_store
+from streams_runtime.state_stores.builders import key_value_store, timestamped_key_value_store, window_store
+from streams_runtime.state_stores.state_store import StateStore
 from streams_runtime.state_stores.window_keys import window_key
 from tests.streams_runtime.state_stores.surroundings import Change, RecordedChanges, SetClock, batch, context
 

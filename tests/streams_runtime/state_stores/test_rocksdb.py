@@ -24,17 +24,12 @@ from assignor.types import TopicPartition
 from streams_runtime.common.errors import InvalidStateStore, ProcessorStateError, StoreCorrupted, StreamsRuntimeError
 from streams_runtime.logs.base import IsolationLevel, RecordBatch
 from streams_runtime.serdes import BYTES
-from streams_runtime.state_stores import (
-    KeyValueStore,
-    StoreBuilder,
-    key_value_store,
-    rocksdb,
-    timestamped_key_value_store,
-    window_store,
-)
+from streams_runtime.state_stores import rocksdb
+from streams_runtime.state_stores.builders import key_value_store, timestamped_key_value_store, window_store
+from streams_runtime.state_stores.key_value import KeyValueStore
 from streams_runtime.state_stores.rocksdb import RocksDBStore
 from streams_runtime.state_stores.rocksdb_offsets import stored_offset
-from streams_runtime.state_stores.state_store import read_only
+from streams_runtime.state_stores.state_store import StoreBuilder, read_only
 from streams_runtime.state_stores.window_keys import window_key
 from tests.known import known
 from tests.streams_runtime.state_stores.surroundings import CHANGELOG, batch, commit, committed_offset, context
@@ -43,7 +38,7 @@ _WRITER = """
 import os, signal, sys
 from pathlib import Path
 from streams_runtime.serdes import BYTES
-from streams_runtime.state_stores import key_value_store
+from streams_runtime.state_stores.builders import key_value_store
 from tests.streams_runtime.state_stores.surroundings import context
 store = key_value_store("store", BYTES, BYTES).build()
 store.open(context(Path(sys.argv[1])))
@@ -146,7 +141,7 @@ import resource, sys
 from pathlib import Path
 from streams_runtime.common.errors import StreamsRuntimeError
 from streams_runtime.serdes import BYTES
-from streams_runtime.state_stores import key_value_store
+from streams_runtime.state_stores.builders import key_value_store
 from tests.streams_runtime.state_stores.surroundings import context
 store = key_value_store("store", BYTES, BYTES).build()
 resource.setrlimit(resource.RLIMIT_NOFILE, (int(sys.argv[2]), resource.getrlimit(resource.RLIMIT_NOFILE)[1]))

@@ -11,8 +11,7 @@ import pytest
 
 from streams_runtime.common.errors import StoreOfAnotherKind
 from streams_runtime.serdes import STRING
-from streams_runtime.state_stores import (
-    ValueAndTimestamp,
+from streams_runtime.state_stores.builders import (
     key_value_store,
     timestamped_key_value_store,
     timestamped_window_store,
@@ -20,6 +19,7 @@ from streams_runtime.state_stores import (
 )
 from streams_runtime.state_stores.rocksdb import RocksDBStore
 from streams_runtime.state_stores.rocksdb_window import window_format
+from streams_runtime.state_stores.state_store import ValueAndTimestamp
 from streams_runtime.state_stores.store_format import (
     FORMAT_FILE_NAME,
     StoreFormat,

@@ -17,17 +17,16 @@ from hypothesis import strategies as st
 from streams_runtime.common.errors import InvalidStateStore, ProcessorStateError
 from streams_runtime.logs.base import IsolationLevel
 from streams_runtime.serdes import BYTES, STRING
-from streams_runtime.state_stores import (
-    ValueAndTimestamp,
+from streams_runtime.state_stores import transaction_buffer
+from streams_runtime.state_stores.builders import (
     key_value_store,
     timestamped_key_value_store,
     timestamped_window_store,
-    transaction_buffer,
     window_store,
 )
 from streams_runtime.state_stores.key_value import KeyValueStore
 from streams_runtime.state_stores.rocksdb import KeepOffset, RocksDBStore
-from streams_runtime.state_stores.state_store import keeps_offset, read_only
+from streams_runtime.state_stores.state_store import ValueAndTimestamp, keeps_offset, read_only
 from streams_runtime.state_stores.thread_cache import TaskCache, ThreadCache
 from streams_runtime.state_stores.transaction_buffer import TransactionBuffer
 from tests.examples import share

@@ -9,7 +9,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from streams_runtime.serdes import BYTES
-from streams_runtime.state_stores import transaction_buffer, window_store
+from streams_runtime.state_stores import transaction_buffer
+from streams_runtime.state_stores.builders import window_store
 from streams_runtime.state_stores.window import WindowStore
 from streams_runtime.state_stores.window_keys import window_key
 from tests.streams_runtime.state_stores.surroundings import batch, commit, context

@@ -18,7 +18,9 @@ from hypothesis import strategies as st
 from assignor.types import TopicPartition
 from streams_runtime.common.record_columns import RecordColumns
 from streams_runtime.common.records import Record
-from streams_runtime.dsl import KStream, StreamsBuilder, TimeWindows
+from streams_runtime.dsl.streams import KStream
+from streams_runtime.dsl.streams_builder import StreamsBuilder
+from streams_runtime.dsl.windows import TimeWindows
 from streams_runtime.logs.base import NewTopic
 from streams_runtime.processors.api import FailedRecord, HandlerResponse, Processor, ProcessorContext, PunctuationType
 from streams_runtime.processors.topology import Topology

@@ -10,12 +10,13 @@ import pytest
 from streams_runtime.common.errors import ProcessingFailed, StreamsRuntimeError, TaskCorrupted
 from streams_runtime.common.record_columns import RecordColumns
 from streams_runtime.common.records import Headers
-from streams_runtime.dsl import KStream, StreamsBuilder
+from streams_runtime.dsl.streams import KStream
+from streams_runtime.dsl.streams_builder import StreamsBuilder
 from streams_runtime.logs.log_errors import LogTimeout
 from streams_runtime.processors.api import Processor, ProcessorContext
 from streams_runtime.processors.topology import Topology
 from streams_runtime.serdes import LONG, STRING
-from streams_runtime.state_stores import key_value_store
+from streams_runtime.state_stores.builders import key_value_store
 from streams_runtime.tasks.exception_handling import log_and_continue
 from tests.known import known
 from tests.streams_runtime.asked import AskedHandler

@@ -12,7 +12,8 @@ import pytest
 from streams_runtime.common.errors import ProcessingFailed
 from streams_runtime.common.record_columns import RecordColumns
 from streams_runtime.common.records import Record, RecordMetadata
-from streams_runtime.dsl import StreamsBuilder, TimeWindows
+from streams_runtime.dsl.streams_builder import StreamsBuilder
+from streams_runtime.dsl.windows import TimeWindows
 from streams_runtime.local_run.topology_test_driver import TopologyTestDriver
 from streams_runtime.logs.base import NewTopic
 from streams_runtime.processors.api import ExceptionHandler, Processor, ProcessorContext, PunctuationType

@@ -15,7 +15,8 @@ from streams_runtime.logs.base import RecordBatch
 from streams_runtime.processors.api import Processor, ProcessorContext, TimestampExtractor
 from streams_runtime.processors.topology import Topology
 from streams_runtime.serdes import BYTES, LONG, STRING, Serde
-from streams_runtime.state_stores import ValueAndTimestamp, key_value_store
+from streams_runtime.state_stores.builders import key_value_store
+from streams_runtime.state_stores.state_store import ValueAndTimestamp
 from streams_runtime.tasks.exception_handling import log_and_continue
 from tests.streams_runtime.tasks.running_task import EXACTLY_ONCE, IN, RunningTask
 

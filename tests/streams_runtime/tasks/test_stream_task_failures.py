@@ -14,7 +14,7 @@ from streams_runtime.common.errors import (
     TaskMigrated,
 )
 from streams_runtime.common.records import Record
-from streams_runtime.dsl import StreamsBuilder
+from streams_runtime.dsl.streams_builder import StreamsBuilder
 from streams_runtime.logs.log_errors import LogTimeout, ProducerFenced, RecordTooLarge
 from streams_runtime.processors.api import HandlerResponse, Processor, ProcessorContext, PunctuationType
 from streams_runtime.processors.topology import Topology

@@ -10,8 +10,10 @@ import pytest
 from assignor.types import TopicPartition
 from streams_runtime.common.errors import ProcessingFailed, TaskCorrupted
 from streams_runtime.common.records import Headers, Record
-from streams_runtime.dsl import KStream, KTable, StreamsBuilder, TimeWindows
 from streams_runtime.dsl.materialized import Materialized
+from streams_runtime.dsl.streams import KStream, KTable
+from streams_runtime.dsl.streams_builder import StreamsBuilder
+from streams_runtime.dsl.windows import TimeWindows
 from streams_runtime.logs.base import NewTopic
 from streams_runtime.logs.log_errors import LogTimeout
 from streams_runtime.processors.api import (
