@@ -13,14 +13,13 @@ Differs from Kafka: the old value of a new window is always None, as with other 
 cache, it is the aggregate from which the new window begins.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 from streams_runtime.common.losses import DropReason
 from streams_runtime.common.records import Headers
 from streams_runtime.dsl.stream_aggregates import StoredWindowsOperator, late_record_dropper
-from streams_runtime.dsl.windows import EmitStrategy
 from streams_runtime.processors.context import NodeContext, Receiver
 from streams_runtime.state_stores.state_store import Windowed
 from streams_runtime.state_stores.value_and_timestamp import EntryAccess, unpack_timestamp
@@ -32,27 +31,15 @@ StoredWindows = list[tuple[int, bytes]]
 
 
 class KStreamSlidingWindowAggregate(StoredWindowsOperator):
-    def connect(self, child: Receiver, context: NodeContext) -> Receiver:
-        store: TimestampedWindowStore[Any, Any] = context.state_store(self.store.name)
-        entries, updates = self.receiver_of_updates(child, context)
-        aggregate = self._aggregate_windows(entries, store.stored_windows(), updates, context)
-        if self.emit is EmitStrategy.ON_WINDOW_UPDATE:
-            return aggregate  # type: ignore[return-value]  # the caller ignores the result
-        return self.emitting_on_close(aggregate, child, context)
-
     def range_to_emit(self, last_ms: int, close_ms: int) -> tuple[int, int] | None:
         return max(0, last_ms - self.store.windows.size_ms), close_ms - self.store.windows.size_ms - 1
 
-    def _aggregate_windows(
-        self,
-        entries: EntryAccess,
-        fetch: Callable[[Any, int, int], Iterator[tuple[int, bytes]]],
-        child: Receiver | None,
-        context: NodeContext,
+    def aggregate_windows(
+        self, entries: EntryAccess, child: Receiver | None, context: NodeContext
     ) -> Callable[[Any, Any, int, Headers], bool]:
-        """Returns a receiver that returns True if windows may have closed. As in Kafka, a late record or a record of
-        the window that begins at 0 closes no windows.
-        """
+        """As in Kafka, a late record or a record of the window that begins at 0 closes no windows."""
+        store: TimestampedWindowStore[Any, Any] = context.state_store(self.store.name)
+        fetch = store.stored_windows()
         difference_ms, grace_ms = self.store.windows.size_ms, self.store.windows.grace_ms
         drop_late = late_record_dropper(context, grace_ms, "[%d,%d]")
         update = self._updater(entries, child, context, drop_late)

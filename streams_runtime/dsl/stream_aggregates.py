@@ -123,13 +123,7 @@ class KStreamAggregate(StoredTableOperator):
         `child`: the receiver that gets each change at once; None if changes are forwarded when the store's record cache
         is flushed.
         """
-        stored_key_of, get, put, read, write = (
-            entries.stored_key_of,
-            entries.get,
-            entries.put,
-            entries.read,
-            entries.write,
-        )
+        stored_key_of, get, put, read, write, _, _ = entries
         initializer, aggregator = self.aggregation.initializer, self.aggregation.aggregator
         reads_old = self.sends_old_values and child is not None
         current = context.current
@@ -183,32 +177,34 @@ class StoredWindowsOperator(KStreamAggregate):
 
         return get
 
-    def receiver_of_updates(self, child: Receiver, context: NodeContext) -> tuple[EntryAccess, Receiver | None]:
-        """Returns two values: the functions for the entries of the store, and the receiver of each update. The receiver
-        is None if the updates are forwarded when the record cache is flushed, or if only closed windows are forwarded.
-        """
-        if self.emit is EmitStrategy.ON_WINDOW_CLOSE:
-            return context.state_store(self.store.name).entry_access(), None
-        entries, forwards_on_flush = self.opened(child, context)
-        # If a node below fails for one window, the guard of `child` catches the error, so that the record's other
-        # windows are updated.
-        return entries, None if forwards_on_flush else context.guarded(child)
-
-    @abstractmethod
-    def range_to_emit(self, last_ms: int, close_ms: int) -> tuple[int, int] | None:
-        """See `ClosedWindows`. The bounds are starts of windows."""
-
-    def emitting_on_close(
-        self, update: Callable[[Any, Any, int, Headers], bool], child: Receiver, context: NodeContext
-    ) -> Receiver:
-        """See the function `emitting_on_close`."""
+    def connect(self, child: Receiver, context: NodeContext) -> Receiver:
         store: TimestampedWindowStore[Any, Any] = context.state_store(self.store.name)
+        if self.emit is EmitStrategy.ON_WINDOW_UPDATE:
+            entries, forwards_on_flush = self.opened(child, context)
+            # If a node below fails for one window, the guard of `child` catches the error, so that the record's other
+            # windows are updated.
+            updates = None if forwards_on_flush else context.guarded(child)
+            return self.aggregate_windows(entries, updates, context)  # type: ignore[return-value]  # the caller ignores the result
 
         def read(from_ms: int, to_ms: int) -> Iterator[tuple[Windowed[Any], int, Any]]:
             return ((key, newest_ms, value) for key, (value, newest_ms) in store.fetch_all(from_ms, to_ms))
 
         closed = ClosedWindows(self.store.name, self.store.windows.grace_ms, self.range_to_emit, read)
+        update = self.aggregate_windows(store.entry_access(), None, context)
         return emitting_on_close(update, child, context, closed)
+
+    @abstractmethod
+    def range_to_emit(self, last_ms: int, close_ms: int) -> tuple[int, int] | None:
+        """See `ClosedWindows`. The bounds are starts of windows."""
+
+    @abstractmethod
+    def aggregate_windows(
+        self, entries: EntryAccess, child: Receiver | None, context: NodeContext
+    ) -> Callable[[Any, Any, int, Headers], bool]:
+        """Returns a receiver that updates the windows of a record, and returns True if the record may close windows.
+        `child`: the receiver that gets each update at once; None if the updates are forwarded when the record cache is
+        flushed, or if only closed windows are forwarded.
+        """
 
 
 class KStreamWindowAggregate(StoredWindowsOperator):
@@ -224,12 +220,6 @@ class KStreamWindowAggregate(StoredWindowsOperator):
         super().__init__(store, aggregation, emit)
         self.windows = windows
 
-    def connect(self, child: Receiver, context: NodeContext) -> Receiver:
-        aggregate_windows = self._aggregate_windows(*self.receiver_of_updates(child, context), context)
-        if self.emit is EmitStrategy.ON_WINDOW_UPDATE:
-            return aggregate_windows  # type: ignore[return-value]  # the caller ignores the result
-        return self.emitting_on_close(aggregate_windows, child, context)
-
     def range_to_emit(self, last_ms: int, close_ms: int) -> tuple[int, int] | None:
         upper_ms = close_ms - self.windows.size_ms
         if last_ms == NO_CLOSE_TIME:
@@ -238,10 +228,10 @@ class KStreamWindowAggregate(StoredWindowsOperator):
         has_new_windows = self.windows.starts_for(upper_ms) != self.windows.starts_for(lower_ms)
         return (lower_ms + 1, upper_ms) if has_new_windows else None
 
-    def _aggregate_windows(
+    def aggregate_windows(
         self, entries: EntryAccess, child: Receiver | None, context: NodeContext
     ) -> Callable[[Any, Any, int, Headers], bool]:
-        """Returns a receiver that returns False if it has dropped the record because of its key."""
+        """The receiver returns False if it has dropped the record because of its key."""
         aggregate = self._aggregate(entries, child, context)
         stored_key_of = entries.stored_key_of
         drop_late = late_record_dropper(context, self.windows.grace_ms, "[%d,%d)")

@@ -659,31 +659,19 @@ class KTable(Generic[K, V]):
         """The name of the table's node in the topology."""
         return self._stage.name
 
-    def filter(
-        self,
-        predicate: Callable[[K, V], bool],
-        **result: Unpack[TableOptions[K, V]],
-    ) -> KTable[K, V]:
+    def filter(self, predicate: Callable[[K, V], bool], **result: Unpack[TableOptions[K, V]]) -> KTable[K, V]:
         """Returns the table of the entries for which the predicate is true. If the predicate becomes false for an
         entry, the entry is removed from the resulting table.
         """
         check_functions("KTable.filter", "key, value", predicate=predicate)
         return KTable(table_operations.filtered(self._stage, predicate, True, ResultingTable(**result)))
 
-    def filter_not(
-        self,
-        predicate: Callable[[K, V], bool],
-        **result: Unpack[TableOptions[K, V]],
-    ) -> KTable[K, V]:
+    def filter_not(self, predicate: Callable[[K, V], bool], **result: Unpack[TableOptions[K, V]]) -> KTable[K, V]:
         """Returns the table of the entries for which the predicate is false."""
         check_functions("KTable.filter_not", "key, value", predicate=predicate)
         return KTable(table_operations.filtered(self._stage, predicate, False, ResultingTable(**result)))
 
-    def map_values(
-        self,
-        mapper: Callable[[V], V2],
-        **result: Unpack[TableOptions[K, V2]],
-    ) -> KTable[K, V2]:
+    def map_values(self, mapper: Callable[[V], V2], **result: Unpack[TableOptions[K, V2]]) -> KTable[K, V2]:
         """Gives each entry a new value. If a key is removed from this table, it is removed from the result. The mapper
         is not called for a removed key.
         """
@@ -692,11 +680,7 @@ class KTable(Generic[K, V]):
             table_operations.with_new_values(self._stage, partial(_without_key, mapper), ResultingTable(**result))
         )
 
-    def map_values_with_key(
-        self,
-        mapper: Callable[[K, V], V2],
-        **result: Unpack[TableOptions[K, V2]],
-    ) -> KTable[K, V2]:
+    def map_values_with_key(self, mapper: Callable[[K, V], V2], **result: Unpack[TableOptions[K, V2]]) -> KTable[K, V2]:
         """Gives each entry a new value. The mapper must not change the key. The mapper is not called for a removed
         key.
         """
