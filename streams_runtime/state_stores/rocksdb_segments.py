@@ -18,6 +18,7 @@ several RocksDBs, and it opens faster. If the retention changes, a store of Kafk
 from __future__ import annotations
 
 import logging
+from abc import abstractmethod
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -83,7 +84,33 @@ class Segments:
     numbers: tuple[int, ...] = ()
 
 
-class RocksDBSegmentedStore(WrappedStateStore[TransactionBuffer]):
+class SegmentedStore(WrappedStateStore[TransactionBuffer]):
+    """The base of all stores on disk with segments. `first_other_key`: the first key that belongs to no segment."""
+
+    def __init__(self, buffer: TransactionBuffer, first_other_key: bytes) -> None:
+        super().__init__(buffer)
+        self._first_other_key = first_other_key
+        self._segments = Segments()
+        self._expired: Callable[[str], None] = ignore_expired
+        self._read_again: Callable[[str, str], None] = ignore_read_again
+
+    def open(self, context: StoreContext) -> None:
+        if self.is_open:
+            return
+        self._read_again = context.read_again
+        super().open(context)
+        self._segments.numbers = tuple(existing_segments(self.inner, self._first_other_key))
+        self._opened()
+
+    @abstractmethod
+    def _opened(self) -> None:
+        """Resets the stream time. Called after the store was opened."""
+
+    def _bind(self, context: StoreContext) -> None:
+        self._expired = context.expired
+
+
+class RocksDBSegmentedStore(SegmentedStore):
     """The segments of a store on disk, and their restore and expiry. A view without the uncommitted changes leaves out
     entries that have expired by the stream time of all changes.
     """
@@ -92,13 +119,11 @@ class RocksDBSegmentedStore(WrappedStateStore[TransactionBuffer]):
         """`file_format`: with a retention and a segment interval."""
         assert file_format.retention_ms is not None
         self._file_format = file_format
-        super().__init__(TransactionBuffer(RocksDBStore(name, self._file_format, self._convert), self._note_eviction))
+        database = RocksDBStore(name, file_format, self._convert)
+        super().__init__(TransactionBuffer(database, self._note_eviction), INDEX)
         self._keys = keys
         self._times_of = itemgetter(keys.time)
         self._retention = self._new_retention(file_format.retention_ms)
-        self._segments = Segments()
-        self._expired: Callable[[str], None] = ignore_expired
-        self._read_again: Callable[[str, str], None] = ignore_read_again
         self._newest_ms = NO_STREAM_TIME_MS
         """An upper bound for the times of all entries in the store."""
         self._known: dict[bytes, list[bytes] | None] = {}
@@ -115,19 +140,11 @@ class RocksDBSegmentedStore(WrappedStateStore[TransactionBuffer]):
         because many operators read only single windows.
         """
 
-    def open(self, context: StoreContext) -> None:
-        if self.is_open:
-            return
-        self._read_again = context.read_again
-        super().open(context)
-        self._retention = self._new_retention(self._retention.retention_ms)
-        self._segments.numbers = segments = tuple(existing_segments(self.inner, INDEX))
+    def _opened(self) -> None:
+        self._retention, segments = self._new_retention(self._retention.retention_ms), self._segments.numbers
         interval_ms = self._retention.segment_interval_ms
         self._newest_ms = (segments[-1] + 1) * interval_ms - 1 if segments else NO_STREAM_TIME_MS
         self._note_eviction()
-
-    def _bind(self, context: StoreContext) -> None:
-        self._expired = context.expired
 
     def _new_retention(self, retention_ms: int) -> WindowRetention:
         return WindowRetention(retention_ms)

@@ -26,16 +26,15 @@ segment of the range.
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Protocol
 
 from assignor.types import JAVA_LONG_MAX
 from streams_runtime.logs.base import RecordBatch
 from streams_runtime.state_stores.key_ranges import after
 from streams_runtime.state_stores.rocksdb import RocksDBStore
-from streams_runtime.state_stores.rocksdb_segments import Segments, existing_segments, segment_prefix
+from streams_runtime.state_stores.rocksdb_segments import SegmentedStore, segment_prefix
 from streams_runtime.state_stores.segment_values import SegmentValue
-from streams_runtime.state_stores.state_store import StoreContext, WrappedStateStore, ignore_expired, ignore_read_again
 from streams_runtime.state_stores.store_format import StoreFormat, StoreKind
 from streams_runtime.state_stores.transaction_buffer import TransactionBuffer
 from streams_runtime.state_stores.value_and_timestamp import TIMESTAMP_BYTES, unpack_timestamp
@@ -67,29 +66,18 @@ class _RestoredRows:
         self.changes[key] = value
 
 
-class RocksDBVersionedStore(WrappedStateStore[TransactionBuffer]):
+class RocksDBVersionedStore(SegmentedStore):
     """A `VersionedBytesStore` on disk."""
 
     def __init__(self, name: str, history_retention_ms: int) -> None:
         self._retention_ms = history_retention_ms
         self._interval_ms = version_segment_interval_ms(history_retention_ms)
         file_format = StoreFormat(StoreKind.VERSIONED, history_retention_ms, self._interval_ms)
-        super().__init__(TransactionBuffer(RocksDBStore(name, file_format, self._convert)))
-        self._observed_ms = NO_STREAM_TIME_MS
-        self._segments = Segments()
-        self._expired: Callable[[str], None] = ignore_expired
-        self._read_again: Callable[[str, str], None] = ignore_read_again
+        super().__init__(TransactionBuffer(RocksDBStore(name, file_format, self._convert)), _LATEST)
+        self._opened()
 
-    def open(self, context: StoreContext) -> None:
-        if self.is_open:
-            return
-        self._read_again = context.read_again
-        super().open(context)
+    def _opened(self) -> None:
         self._observed_ms = NO_STREAM_TIME_MS
-        self._segments.numbers = tuple(existing_segments(self.inner, _LATEST))
-
-    def _bind(self, context: StoreContext) -> None:
-        self._expired = context.expired
 
     # --- reads
 

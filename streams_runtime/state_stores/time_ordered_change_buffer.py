@@ -30,6 +30,7 @@ from streams_runtime.logs.record_limits import RecordLimits
 from streams_runtime.serdes import Serde, serializer_of
 from streams_runtime.state_stores.buffer_values import BufferValue, deserialize_buffer_value, serialize_buffer_value
 from streams_runtime.state_stores.builders import SerdesStoreBuilder
+from streams_runtime.state_stores.in_memory_stores import InMemoryStore
 from streams_runtime.state_stores.state_store import ChangeLogger, StoreContext
 from streams_runtime.state_stores.thread_cache import ContextTuple, extra_bytes
 
@@ -55,19 +56,17 @@ Evicted = Callable[[Any, Any, Any, ContextTuple], None]
 """The type of a function (key, new value, old value, context) that gets a change when it leaves the buffer."""
 
 
-class InMemoryTimeOrderedKeyValueChangeBuffer(Generic[K, V]):
+class InMemoryTimeOrderedKeyValueChangeBuffer(InMemoryStore, Generic[K, V]):
     """A store of buffered changes. See the docstring of the file.
 
     Only the task's thread uses the buffer, and queries cannot read it. `size_bytes`: the size of all buffered changes,
     counted as in Kafka.
     """
 
-    persistent = False
     logs_at_commit = True
 
     def __init__(self, name: str, key_serde: Serde[K], value_serde: Serde[V]) -> None:
-        self.name = name
-        self.is_open = False
+        super().__init__(name)
         self.size_bytes = 0
         self._serialize_key, self._deserialize_key = serializer_of(key_serde), key_serde.deserialize
         self._serialize_value, self._deserialize_value = serializer_of(value_serde), value_serde.deserialize
@@ -79,10 +78,6 @@ class InMemoryTimeOrderedKeyValueChangeBuffer(Generic[K, V]):
         self._limits: RecordLimits | None = None
 
     # --- for the task
-
-    def open(self, context: StoreContext) -> None:
-        self.is_open = True
-        self.rebind(context)
 
     def rebind(self, context: StoreContext) -> None:
         self._clock, self._changes, self._limits = context.clock, context.changes, None
