@@ -16,14 +16,7 @@ from coordinator_api.web.sessions import form_token, may_steer
 from coordinator_api.web.static_files import SECURITY_HEADERS, address_of
 from coordinator_client.access.principals import ANYBODY
 from coordinator_client.calls import state_text
-from rebalance_analysis.presentation.quantities import (
-    clock_duration,
-    counted,
-    lag_text,
-    time_left_text,
-    utc,
-    utc_iso,
-)
+from rebalance_analysis.presentation.quantities import clock_duration, counted, lag_text, time_left_text, utc, utc_iso
 
 PAGE_HEADERS: Mapping[str, str] = {**SECURITY_HEADERS, "Cache-Control": "no-store"}
 """The HTTP headers of pages that show data. With these headers, browsers and proxies do not cache the pages."""

@@ -16,13 +16,13 @@ from typing import Any, Generic
 
 from streams_runtime.common.records import K
 from streams_runtime.dsl.graph_nodes import TableNode
-from streams_runtime.dsl.groupings import AggregationWindows, StreamGrouping, aggregate_operator, aggregate_store
+from streams_runtime.dsl.groupings import StreamGrouping, aggregate_operator, aggregate_store
 from streams_runtime.dsl.materialized import Materialized
 from streams_runtime.dsl.repartitioning import RepartitionNames, RepartitionNode
 from streams_runtime.dsl.stream_aggregates import A, Aggregator, Initializer, Merger, StreamAggregation
 from streams_runtime.dsl.streams_graph import Stage, TableStage
 from streams_runtime.dsl.table_operators import Getter, TableOperator
-from streams_runtime.dsl.windows import EmitStrategy, windowed_serde
+from streams_runtime.dsl.windows import AggregationWindows, EmitStrategy, windowed_serde
 from streams_runtime.processors.context import NodeContext, Receiver
 from streams_runtime.processors.topology import Topology
 from streams_runtime.serdes import Serde

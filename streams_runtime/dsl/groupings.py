@@ -26,18 +26,9 @@ from streams_runtime.dsl.stream_aggregates import A, KStreamAggregate, KStreamWi
 from streams_runtime.dsl.streams_graph import Stage, TableStage
 from streams_runtime.dsl.table_aggregates import KTableAggregate, TableAggregation
 from streams_runtime.dsl.table_operators import StoredTableOperator
-from streams_runtime.dsl.windows import (
-    EmitStrategy,
-    SessionWindows,
-    SlidingWindows,
-    SteppingWindows,
-    windowed_serde,
-)
+from streams_runtime.dsl.windows import AggregationWindows, EmitStrategy, SessionWindows, SlidingWindows, windowed_serde
 from streams_runtime.serdes import Serde
 from streams_runtime.serdes.defaults import DefaultSerde
-
-AggregationWindows = SteppingWindows | SlidingWindows | SessionWindows
-"""The windows of an aggregation of a stream."""
 
 
 def aggregate_store(

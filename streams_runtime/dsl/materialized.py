@@ -11,7 +11,7 @@ from assignor.errors import IllegalArgumentError
 from assignor.topology.builder import LOGGED
 from assignor.topology.group_topology import ChangelogConfig
 from streams_runtime.dsl.naming import checked_name
-from streams_runtime.dsl.windows import EmitStrategy, SessionWindows, SlidingWindows, SteppingWindows
+from streams_runtime.dsl.windows import AggregationWindows, EmitStrategy, SessionWindows, SlidingWindows, Windows
 from streams_runtime.serdes import Serde
 from streams_runtime.serdes.defaults import DefaultSerde
 from streams_runtime.state_stores.builders import (
@@ -103,7 +103,7 @@ class WindowedStoreFactory(StoreFactory):
     If windows or sessions are forwarded when they close, the store returns them in the order of time.
     """
 
-    windows: SteppingWindows | SlidingWindows | SessionWindows
+    windows: AggregationWindows
     emit: EmitStrategy
 
     def __post_init__(self) -> None:
@@ -120,7 +120,7 @@ class WindowedStoreFactory(StoreFactory):
 class WindowStoreFactory(WindowedStoreFactory):
     """Makes the builder of a window store with timestamps."""
 
-    windows: SteppingWindows | SlidingWindows
+    windows: Windows
 
     def builder(self) -> StoreBuilder:
         arguments, emits_on_close = self.arguments(), self.emit is EmitStrategy.ON_WINDOW_CLOSE

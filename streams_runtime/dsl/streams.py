@@ -34,7 +34,7 @@ from streams_runtime.dsl import stream_processors as processors
 from streams_runtime.dsl.cogrouping import CogroupAggregation, Cogrouping
 from streams_runtime.dsl.foreign_key_join import ForeignKeyJoin, joined_on_foreign_key
 from streams_runtime.dsl.global_tables import GlobalKTable
-from streams_runtime.dsl.groupings import AggregationWindows, StreamGrouping, TableGrouping
+from streams_runtime.dsl.groupings import StreamGrouping, TableGrouping
 from streams_runtime.dsl.join_options import VT, GivenJoin, JoinOptions, StreamJoinOptions
 from streams_runtime.dsl.materialized import Materialized, StoreArgument, checked_settings
 from streams_runtime.dsl.stream_aggregates import A, StreamAggregation
@@ -45,12 +45,14 @@ from streams_runtime.dsl.suppression import Suppressed
 from streams_runtime.dsl.table_aggregates import TableAggregation
 from streams_runtime.dsl.table_operations import ResultingTable, TableOptions
 from streams_runtime.dsl.windows import (
+    AggregationWindows,
     EmitStrategy,
     JoinWindows,
     SessionWindows,
     SlidingWindows,
     TimeWindows,
     UnlimitedWindows,
+    Windows,
 )
 from streams_runtime.processors.api import (
     FixedKeyProcessor,
@@ -492,10 +494,8 @@ class KGroupedStream(_GroupedRecords[K, V, K]):
     @overload
     def windowed_by(self, windows: SessionWindows) -> SessionWindowedKStream[K, V]: ...
     @overload
-    def windowed_by(self, windows: TimeWindows | UnlimitedWindows | SlidingWindows) -> TimeWindowedKStream[K, V]: ...
-    def windowed_by(
-        self, windows: TimeWindows | UnlimitedWindows | SlidingWindows | SessionWindows
-    ) -> TimeWindowedKStream[K, V] | SessionWindowedKStream[K, V]:
+    def windowed_by(self, windows: Windows) -> TimeWindowedKStream[K, V]: ...
+    def windowed_by(self, windows: AggregationWindows) -> TimeWindowedKStream[K, V] | SessionWindowedKStream[K, V]:
         """Groups the records of each key by windows."""
         _check_windows("KGroupedStream.windowed_by", windows)
         if isinstance(windows, SessionWindows):
@@ -602,11 +602,9 @@ class CogroupedKStream(_CogroupedRecords[K, A, K]):
     @overload
     def windowed_by(self, windows: SessionWindows) -> SessionWindowedCogroupedKStream[K, A]: ...
     @overload
+    def windowed_by(self, windows: Windows) -> TimeWindowedCogroupedKStream[K, A]: ...
     def windowed_by(
-        self, windows: TimeWindows | UnlimitedWindows | SlidingWindows
-    ) -> TimeWindowedCogroupedKStream[K, A]: ...
-    def windowed_by(
-        self, windows: TimeWindows | UnlimitedWindows | SlidingWindows | SessionWindows
+        self, windows: AggregationWindows
     ) -> TimeWindowedCogroupedKStream[K, A] | SessionWindowedCogroupedKStream[K, A]:
         """Groups the records of each key by windows."""
         _check_windows("CogroupedKStream.windowed_by", windows)

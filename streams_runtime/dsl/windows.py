@@ -14,7 +14,7 @@ from __future__ import annotations
 import struct
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any, ClassVar, Generic, Protocol
+from typing import Any, ClassVar, Generic
 
 from assignor.errors import IllegalArgumentError
 from assignor.types import JAVA_LONG_MAX
@@ -39,39 +39,6 @@ class EmitStrategy(Enum):
 
     ON_WINDOW_UPDATE = "on_window_update"
     ON_WINDOW_CLOSE = "on_window_close"
-
-
-class Windows(Protocol):
-    """Windows whose size is known, so that a window is stored under its key and its start.
-
-    `size_ms`: the end of a window minus its start. `grace_ms`: a window accepts records until stream time exceeds the
-    end of the window by `grace_ms`.
-    """
-
-    @property
-    def size_ms(self) -> int: ...
-
-    @property
-    def grace_ms(self) -> int: ...
-
-    @property
-    def least_retention_ms(self) -> int:
-        """The shortest and default retention of the store."""
-
-    def retention_error(self, store: str, retention_ms: int) -> str:
-        """Returns the text of the error for a retention below `least_retention_ms`."""
-
-
-class SteppingWindows(Windows, Protocol):
-    """Windows whose starts are known before the first record."""
-
-    def starts_for(self, timestamp_ms: int) -> range:
-        """Returns the starts of all windows that contain the timestamp. The lowest start comes first."""
-
-    def timestamp_range_of(self, timestamp_ms: int) -> tuple[int, int]:
-        """Returns the range of timestamps for which `starts_for` returns the same starts as for `timestamp_ms`. The two
-        values are the first timestamp of the range, and the last timestamp plus 1.
-        """
 
 
 @dataclass(frozen=True, slots=True, init=False)
@@ -114,6 +81,9 @@ class TimeWindows:
         return range(first if first > 0 else 0, timestamp_ms + 1, advance_ms)
 
     def timestamp_range_of(self, timestamp_ms: int) -> tuple[int, int]:
+        """Returns the range of timestamps for which `starts_for` returns the same starts as for `timestamp_ms`. The two
+        values are the first timestamp of the range, and the last timestamp plus 1.
+        """
         starts = self.starts_for(timestamp_ms)
         # the end of the last window before `starts[0]`; 0 if `starts[0]` is 0, because no window starts before 1970
         ended_ms = starts[0] - self.advance_ms + self.size_ms if starts[0] else 0
@@ -233,6 +203,20 @@ class SessionWindows:
         )
 
 
+SteppingWindows = TimeWindows | UnlimitedWindows
+"""Windows whose starts are known before the first record."""
+
+Windows = SteppingWindows | SlidingWindows
+"""Windows whose size is known, so that a window is stored under its key and its start. `size_ms`: the end of a window
+minus its start. `grace_ms`: a window accepts records until stream time exceeds the end of the window by `grace_ms`.
+"""
+
+AggregationWindows = Windows | SessionWindows
+"""The windows of an aggregation of a stream. `least_retention_ms`: the shortest and default retention of the store.
+`retention_error`: returns the text of the error for a shorter retention.
+"""
+
+
 @dataclass(frozen=True, slots=True, init=False)
 class JoinWindows:
     """The time differences at which a record of the left stream is joined with a record of the right stream. The right
@@ -314,7 +298,7 @@ class SessionWindowedSerde(WithInnerSerdes, Generic[K]):
 WindowedSerde = TimeWindowedSerde[K] | SessionWindowedSerde[K]
 
 
-def windowed_serde(windows: Windows | SessionWindows, keys: Serde[K]) -> WindowedSerde[K]:
+def windowed_serde(windows: AggregationWindows, keys: Serde[K]) -> WindowedSerde[K]:
     """Returns the serde for the keys of a table of these windows."""
     return (
         SessionWindowedSerde(keys) if isinstance(windows, SessionWindows) else TimeWindowedSerde(keys, windows.size_ms)

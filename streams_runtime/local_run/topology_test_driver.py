@@ -140,9 +140,8 @@ class TopologyTestDriver(AbstractContextManager["TopologyTestDriver"]):
         self._global: GlobalTask | None = None
         self._tasks: dict[TaskId, StreamTask] = {}
         self._task_of: dict[TopicPartition, StreamTask] = {}
-        self._unprocessed: Counter[TaskId] = (
-            Counter()
-        )  # the numbers of records that were read but not processed yet, including records that a task will drop
+        # the numbers of records that were read but not processed yet, including records that a task will drop
+        self._unprocessed: Counter[TaskId] = Counter()
         self._waits_for_idle = application.configs.max_task_idle_ms > 0
         self._losses: list[TaskLosses] = []
         self._closed = self._broken = False
@@ -325,26 +324,25 @@ class TopologyTestDriver(AbstractContextManager["TopologyTestDriver"]):
         )
         for subtopology in self._application.group_topology().subtopologies:
             if subtopology.source_topics:
-                self._add_task(subtopology.id, subtopology.source_topics)
-        self._consumer.assign(self._task_of)
-        for task in self._tasks.values():
-            task.initialize_if_needed()
-            task.complete_restoration()  # all changelogs are empty, so there is nothing to restore
+                self._start_reading(subtopology.id, subtopology.source_topics)
         self._run_until_idle()
 
-    def _add_task(self, subtopology: int, topics: Iterable[str]) -> StreamTask:
+    def _start_reading(self, subtopology: int, topics: Iterable[str]) -> None:
+        """Adds topics to the input of a subtopology's task. Creates the task if it does not exist."""
         partitions = frozenset(TopicPartition(topic, _PARTITION) for topic in topics)
-        task = self._tasks.get(TaskId(subtopology, _PARTITION))
+        task_id = TaskId(subtopology, _PARTITION)
+        task = self._tasks.get(task_id)
         if task is None:
-            task = self._creator.active(TaskId(subtopology, _PARTITION), partitions)
+            task = self._tasks[task_id] = self._creator.active(task_id, partitions)
         else:
             task.suspend()
             self._commit()
             task.update_input_partitions(task.input_partitions | partitions)
             task.resume()
-        self._tasks[task.id] = task
         self._task_of.update(dict.fromkeys(partitions, task))
-        return task
+        self._consumer.assign(self._task_of)
+        task.initialize_if_needed()
+        task.complete_restoration()  # all changelogs are empty, so there is nothing to restore
 
     def _open_matching(self, topic: str) -> None:
         """Creates the topic and reads it, if the topology reads it by a pattern and it does not exist yet."""
@@ -353,10 +351,7 @@ class TopologyTestDriver(AbstractContextManager["TopologyTestDriver"]):
         for subtopology in self._application.group_topology().subtopologies:
             if reads_topic(subtopology, topic):
                 self._log.partitions_of(topic)
-                task = self._add_task(subtopology.id, (topic,))
-                self._consumer.assign(self._task_of)
-                task.initialize_if_needed()
-                task.complete_restoration()
+                self._start_reading(subtopology.id, (topic,))
 
     def _run_until_idle(self, at_a_time: int = 1) -> None:
         """Reads and processes records like the loop of a stream thread. Returns after a pass in which no record was

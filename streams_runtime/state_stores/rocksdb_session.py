@@ -6,11 +6,7 @@ from __future__ import annotations
 
 from assignor.types import JAVA_LONG_MAX
 from streams_runtime.state_stores.key_ranges import after
-from streams_runtime.state_stores.rocksdb_segments import (
-    RocksDBSegmentedStore,
-    SegmentedKeys,
-    segment_prefix,
-)
+from streams_runtime.state_stores.rocksdb_segments import RocksDBSegmentedStore, SegmentedKeys, segment_prefix
 from streams_runtime.state_stores.session_keys import (
     END,
     SESSION_SUFFIX_BYTES,

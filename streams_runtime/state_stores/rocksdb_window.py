@@ -13,11 +13,7 @@ from threading import get_ident
 from assignor.types import JAVA_LONG_MAX
 from streams_runtime.logs.base import RecordBatch
 from streams_runtime.state_stores.key_ranges import after
-from streams_runtime.state_stores.rocksdb_segments import (
-    RocksDBSegmentedStore,
-    SegmentedKeys,
-    segment_prefix,
-)
+from streams_runtime.state_stores.rocksdb_segments import RocksDBSegmentedStore, SegmentedKeys, segment_prefix
 from streams_runtime.state_stores.state_store import StoreContext
 from streams_runtime.state_stores.store_format import StoreFormat, StoreKind
 from streams_runtime.state_stores.window_keys import (

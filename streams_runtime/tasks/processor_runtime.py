@@ -38,12 +38,7 @@ from streams_runtime.common.losses import TaskLosses
 from streams_runtime.common.records import Headers, RawRecord, Record, RecordMetadata
 from streams_runtime.configs import StreamsConfig
 from streams_runtime.logs.log_errors import LogTimeout
-from streams_runtime.processors.api import (
-    Cancellable,
-    FailedRecord,
-    PunctuationType,
-    Punctuator,
-)
+from streams_runtime.processors.api import Cancellable, FailedRecord, PunctuationType, Punctuator
 from streams_runtime.processors.context import Receiver
 from streams_runtime.processors.graph import ProcessorGraph
 from streams_runtime.processors.runtime import TASK_ERRORS, RunPosition, SinkSettings

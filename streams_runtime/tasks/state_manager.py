@@ -27,12 +27,7 @@ from pathlib import Path
 from assignor.errors import AssignorFault
 from assignor.names.legal_names import is_legal_name, shown_name
 from assignor.types import Offsets, TaskId, TopicPartition
-from streams_runtime.common.errors import (
-    LockError,
-    ProcessorStateError,
-    StoreCorrupted,
-    TaskCorrupted,
-)
+from streams_runtime.common.errors import LockError, ProcessorStateError, StoreCorrupted, TaskCorrupted
 from streams_runtime.common.states import TaskType
 from streams_runtime.logs.base import RecordBatch
 from streams_runtime.state_stores.state_store import StateStore, StoreContext, keeps_offset, offset_keeper

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from assignor.errors import IllegalArgumentError
 from assignor.topology.definition import SinkNode
 from assignor.topology.group_topology import ChangelogType
-from streams_runtime.dsl import Materialized, StreamsBuilder, TimeWindowedKStream, TimeWindowedSerde, TimeWindows
 from streams_runtime.dsl.materialized import Materialized
 from streams_runtime.dsl.streams import TimeWindowedKStream
 from streams_runtime.dsl.streams_builder import StreamsBuilder
