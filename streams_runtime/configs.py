@@ -383,20 +383,13 @@ def check_names(configs: StreamsConfig, where: str) -> None:
                 )
 
 
-def explicit_names(configs: StreamsConfig | Mapping[str, object] | None) -> bool:
-    """Returns the value of `ensure.explicit.internal.resource.naming`. Raises InputError."""
+def config_of(configs: StreamsConfig | Mapping[str, object] | None, key: str) -> Any:
+    """Returns the value of one config, also if the other configs are not known yet. Raises InputError."""
+    setting = FIELD_OF[key]
     if isinstance(configs, StreamsConfig):
-        return configs.ensure_explicit_internal_resource_naming
-    key = "ensure.explicit.internal.resource.naming"
-    return _boolean(key, (configs or {}).get(key, False), "configs")
-
-
-def configured_optimizations(configs: StreamsConfig | Mapping[str, object] | None) -> frozenset[str] | None:
-    """Returns the value of `topology.optimization`; None if the config is not given. Raises InputError."""
-    if isinstance(configs, StreamsConfig):
-        return configs.topology_optimization
-    value = None if configs is None else configs.get("topology.optimization")
-    return None if value is None else _optimization("topology.optimization", value, "configs")
+        return getattr(configs, setting.name)
+    value = (configs or {}).get(key, setting.default)
+    return value if value is setting.default else setting.metadata["read"](key, value, "configs")
 
 
 def _check_properties(configs: StreamsConfig, where: str) -> None:

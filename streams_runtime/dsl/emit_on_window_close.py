@@ -12,11 +12,12 @@ Differs from Kafka: Kafka searches for closed windows at most once a second of t
 depend on the speed of processing.
 """
 
+from abc import abstractmethod
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from typing import Any
 
 from streams_runtime.common.records import Headers
+from streams_runtime.dsl.table_operators import StoredTableOperator
 from streams_runtime.processors.context import NodeContext, Receiver
 from streams_runtime.state_stores.state_store import Windowed
 
@@ -24,44 +25,45 @@ NO_CLOSE_TIME = -1
 """The last close time before the first window was forwarded."""
 
 
-@dataclass(frozen=True, slots=True)
-class ClosedWindows:
-    """Reads the windows of a store that have closed.
+class WindowedTableOperator(StoredTableOperator):
+    """The base of the operators of windowed aggregations of a stream."""
 
-    `open_ms`: the time for which a window is open after its end. `range_to_emit`: a function (last close time, close
-    time) that returns the bounds of the windows to forward, both inclusive; None if there are none. `read`: a function
-    that returns the windowed keys, timestamps and values between two bounds, in the order of time.
-    """
+    window_grace_ms: int
 
-    store: str
-    open_ms: int
-    range_to_emit: Callable[[int, int], tuple[int, int] | None]
-    read: Callable[[int, int], Iterable[tuple[Windowed[Any], int, Any]]]
+    @abstractmethod
+    def range_to_emit(self, last_ms: int, close_ms: int) -> tuple[int, int] | None:
+        """Returns the bounds of the windows to forward, both inclusive; None if there are none. `last_ms`: the last
+        close time. `close_ms`: the present close time.
+        """
 
+    def emitting_on_close(
+        self,
+        update: Callable[[Any, Any, int, Headers], bool],
+        read: Callable[[int, int], Iterable[tuple[Windowed[Any], int, Any]]],
+        child: Receiver,
+        context: NodeContext,
+    ) -> Receiver:
+        """Returns a receiver that forwards closed windows to `child`. `update`: updates the windows of a record; it
+        returns False if the record closes no windows. `read`: a function that returns the windowed keys, timestamps and
+        values between two bounds, in the order of time.
+        """
+        name, open_ms, range_to_emit = self.store.name, self.window_grace_ms, self.range_to_emit
+        forward = context.guarded(child)
+        close_times = context.processor_metadata
+        last_ms = close_times.get(name, NO_CLOSE_TIME)
 
-def emitting_on_close(
-    update: Callable[[Any, Any, int, Headers], bool], child: Receiver, context: NodeContext, closed: ClosedWindows
-) -> Receiver:
-    """Returns the receiver of an operator that forwards closed windows to `child`. `update`: updates the windows of a
-    record; it returns False if the record closes no windows.
-    """
-    name, open_ms, range_to_emit, read = closed.store, closed.open_ms, closed.range_to_emit, closed.read
-    forward = context.guarded(child)
-    close_times = context.processor_metadata
-    last_ms = close_times.get(name, NO_CLOSE_TIME)
+        def update_and_emit(key: Any, value: Any, timestamp_ms: int, headers: Headers) -> None:
+            nonlocal last_ms
+            if not update(key, value, timestamp_ms, headers):
+                return
+            close_ms = context.stream_time_ms - open_ms
+            if close_ms <= last_ms:
+                return
+            bounds = range_to_emit(last_ms, close_ms)
+            if bounds is None or bounds[1] < 0:
+                return
+            for window, newest_ms, result in read(*bounds):
+                forward(window, (result, None), newest_ms, headers)
+            last_ms = close_times[name] = close_ms
 
-    def update_and_emit(key: Any, value: Any, timestamp_ms: int, headers: Headers) -> None:
-        nonlocal last_ms
-        if not update(key, value, timestamp_ms, headers):
-            return
-        close_ms = context.stream_time_ms - open_ms
-        if close_ms <= last_ms:
-            return
-        bounds = range_to_emit(last_ms, close_ms)
-        if bounds is None or bounds[1] < 0:
-            return
-        for window, newest_ms, result in read(*bounds):
-            forward(window, (result, None), newest_ms, headers)
-        last_ms = close_times[name] = close_ms
-
-    return update_and_emit
+        return update_and_emit

@@ -12,10 +12,10 @@ from typing import Any
 
 from streams_runtime.common.losses import DropReason
 from streams_runtime.common.records import Headers
-from streams_runtime.dsl.emit_on_window_close import ClosedWindows, emitting_on_close
+from streams_runtime.dsl.emit_on_window_close import WindowedTableOperator
 from streams_runtime.dsl.materialized import SessionStoreFactory
 from streams_runtime.dsl.stream_aggregates import StreamAggregation, late_record_dropper
-from streams_runtime.dsl.table_operators import Getter, StoredTableOperator
+from streams_runtime.dsl.table_operators import Getter
 from streams_runtime.dsl.windows import EmitStrategy
 from streams_runtime.processors.context import NodeContext, Receiver
 from streams_runtime.state_stores.session import SessionAccess, SessionStore
@@ -23,7 +23,7 @@ from streams_runtime.state_stores.session_keys import session_bounds
 from streams_runtime.state_stores.state_store import Windowed
 
 
-class KStreamSessionWindowAggregate(StoredTableOperator):
+class KStreamSessionWindowAggregate(WindowedTableOperator):
     store: SessionStoreFactory
 
     def __init__(self, store: SessionStoreFactory, aggregation: StreamAggregation[Any], emit: EmitStrategy) -> None:
@@ -41,17 +41,21 @@ class KStreamSessionWindowAggregate(StoredTableOperator):
 
         return get
 
+    def range_to_emit(self, last_ms: int, close_ms: int) -> tuple[int, int] | None:
+        """The bounds are ends of sessions."""
+        lower_ms, upper_ms = max(0, last_ms), close_ms - 1
+        return (lower_ms, upper_ms) if lower_ms <= upper_ms else None
+
     def connect(self, child: Receiver, context: NodeContext) -> Receiver:
         store: SessionStore[Any, Any] = context.state_store(self.store.name)
-        access, windows = store.session_access(), self.store.windows
+        access = store.session_access()
         if self.emit is EmitStrategy.ON_WINDOW_CLOSE:
 
             def read(from_ms: int, to_ms: int) -> Iterator[tuple[Windowed[Any], int, Any]]:
                 found = store.find_sessions_by_end(from_ms, to_ms)
                 return ((session, session.end_ms, value) for session, value in found)
 
-            closed = ClosedWindows(self.store.name, windows.open_ms, _range_to_emit, read)
-            return emitting_on_close(self._aggregate_sessions(access, None, context), child, context, closed)
+            return self.emitting_on_close(self._aggregate_sessions(access, None, context), read, child, context)
 
         def with_end(session: Windowed[Any], change: Any, _timestamp_ms: int, headers: Headers) -> None:
             child(session, change, session.end_ms, headers)
@@ -111,9 +115,3 @@ class KStreamSessionWindowAggregate(StoredTableOperator):
             return True
 
         return session_aggregate
-
-
-def _range_to_emit(last_ms: int, close_ms: int) -> tuple[int, int] | None:
-    """See `ClosedWindows`. The bounds are ends of sessions."""
-    lower_ms, upper_ms = max(0, last_ms), close_ms - 1
-    return (lower_ms, upper_ms) if lower_ms <= upper_ms else None

@@ -32,6 +32,7 @@ StoredWindows = list[tuple[int, bytes]]
 
 class KStreamSlidingWindowAggregate(StoredWindowsOperator):
     def range_to_emit(self, last_ms: int, close_ms: int) -> tuple[int, int] | None:
+        """The bounds are starts of windows."""
         return max(0, last_ms - self.store.windows.size_ms), close_ms - self.store.windows.size_ms - 1
 
     def aggregate_windows(

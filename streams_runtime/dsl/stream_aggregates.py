@@ -26,7 +26,7 @@ from typing import Any, Generic, TypeVar
 from streams_runtime.common.clock import duration_text
 from streams_runtime.common.losses import DropReason
 from streams_runtime.common.records import Headers
-from streams_runtime.dsl.emit_on_window_close import NO_CLOSE_TIME, ClosedWindows, emitting_on_close
+from streams_runtime.dsl.emit_on_window_close import NO_CLOSE_TIME, WindowedTableOperator
 from streams_runtime.dsl.materialized import StoreFactory, WindowStoreFactory
 from streams_runtime.dsl.table_operators import Getter, StoredTableOperator
 from streams_runtime.dsl.windows import EmitStrategy, SteppingWindows
@@ -156,7 +156,7 @@ class KStreamAggregate(StoredTableOperator):
         return aggregate
 
 
-class StoredWindowsOperator(KStreamAggregate):
+class StoredWindowsOperator(WindowedTableOperator, KStreamAggregate):
     """The base of the operators whose windows are stored under their key and their start."""
 
     store: WindowStoreFactory
@@ -189,13 +189,8 @@ class StoredWindowsOperator(KStreamAggregate):
         def read(from_ms: int, to_ms: int) -> Iterator[tuple[Windowed[Any], int, Any]]:
             return ((key, newest_ms, value) for key, (value, newest_ms) in store.fetch_all(from_ms, to_ms))
 
-        closed = ClosedWindows(self.store.name, self.store.windows.grace_ms, self.range_to_emit, read)
         update = self.aggregate_windows(store.entry_access(), None, context)
-        return emitting_on_close(update, child, context, closed)
-
-    @abstractmethod
-    def range_to_emit(self, last_ms: int, close_ms: int) -> tuple[int, int] | None:
-        """See `ClosedWindows`. The bounds are starts of windows."""
+        return self.emitting_on_close(update, read, child, context)
 
     @abstractmethod
     def aggregate_windows(
@@ -221,6 +216,7 @@ class KStreamWindowAggregate(StoredWindowsOperator):
         self.windows = windows
 
     def range_to_emit(self, last_ms: int, close_ms: int) -> tuple[int, int] | None:
+        """The bounds are starts of windows."""
         upper_ms = close_ms - self.windows.size_ms
         if last_ms == NO_CLOSE_TIME:
             return 0, upper_ms

@@ -13,7 +13,7 @@ from typing import Any
 
 from assignor.errors import InputError, TopologyError
 from streams_runtime.common.records import K, V
-from streams_runtime.configs import OPTIMIZATIONS, StreamsConfig, configured_optimizations, explicit_names
+from streams_runtime.configs import OPTIMIZATIONS, StreamsConfig, config_of
 from streams_runtime.dsl.global_tables import GlobalKTable, add_global_store, add_global_table
 from streams_runtime.dsl.graph_nodes import StateStoreNode, StreamSourceNode, TableSourceNode
 from streams_runtime.dsl.materialized import StoreArgument, StoreFactory, checked_settings
@@ -152,10 +152,10 @@ class StreamsBuilder:
         """
         if not isinstance(configs, StreamsConfig | Mapping | None):
             raise InputError(f"configs must be a mapping or a StreamsConfig, not {configs!r}")
-        optimizations = configured_optimizations(configs)
+        optimizations = config_of(configs, "topology.optimization")
         if optimizations is None:
             optimizations = OPTIMIZATIONS if self._optimize else frozenset()
         topology = self._graph.build(optimizations)
-        if explicit_names(configs):
+        if config_of(configs, "ensure.explicit.internal.resource.naming"):
             topology.check_explicit_names()
         return topology

@@ -94,7 +94,10 @@ class TimeWindows:
         return self.size_ms + self.grace_ms
 
     def retention_error(self, store: str, retention_ms: int) -> str:
-        return _retention_error(store, retention_ms, self.size_ms, self.grace_ms)
+        return (
+            f"The retention period of the window store {store} must be no smaller than its window size plus the grace "
+            f"period. Got size=[{self.size_ms}], grace=[{self.grace_ms}], retention=[{retention_ms}]"
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,14 +125,7 @@ class UnlimitedWindows:
         return (self.start_ms, JAVA_LONG_MAX + 1) if timestamp_ms >= self.start_ms else (0, self.start_ms)
 
     def retention_error(self, store: str, retention_ms: int) -> str:
-        return _retention_error(store, retention_ms, self.size_ms, self.grace_ms)
-
-
-def _retention_error(store: str, retention_ms: int, size_ms: int, grace_ms: int) -> str:
-    return (
-        f"The retention period of the window store {store} must be no smaller than its window size plus the grace "
-        f"period. Got size=[{size_ms}], grace=[{grace_ms}], retention=[{retention_ms}]"
-    )
+        return TimeWindows(self.size_ms).retention_error(store, retention_ms)
 
 
 @dataclass(frozen=True, slots=True)
