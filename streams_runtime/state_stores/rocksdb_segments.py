@@ -1,4 +1,5 @@
-"""The base of the stores in RocksDB whose entries expire: window stores and session stores.
+"""The bases of the stores in RocksDB with segments: `SegmentedStore` of all of them, and `RocksDBSegmentedStore` of
+window stores and session stores, whose entries expire.
 
 The entries of a segment have the same key prefix in the store's database. So one range deletion deletes a whole
 segment. On disk, a key consists of the segment's number (8 bytes, big-endian) and the key of the changelog. The
