@@ -13,6 +13,7 @@ Run it: python examples/web_shop.py
 import sys
 import tempfile
 import time
+from collections.abc import Iterable
 from typing import Any
 
 from streams_runtime import (
@@ -26,6 +27,7 @@ from streams_runtime import (
     Materialized,
     NewTopic,
     RecordProducer,
+    Serde,
     SessionWindowedSerde,
     SessionWindows,
     StreamsBuilder,
@@ -45,7 +47,7 @@ VISIT_GAP_MS = 30 * MINUTE_MS
 ALARM_MS = 10 * MINUTE_MS
 FAILED_LOGINS = 3
 
-VALUES = {"products": JSON, "orders": JSON, "payments": LONG, "clicks": STRING}
+VALUES: dict[str, Serde[Any]] = {"products": JSON, "orders": JSON, "payments": LONG, "clicks": STRING}
 DAY: list[tuple[str, str, str, Any]] = [  # time of day, topic, key, value
     ("08:00", "products", "tea", {"cents": 450}),
     ("08:00", "products", "pot", {"cents": 2500}),
@@ -160,18 +162,22 @@ def main(directory: str) -> None:
     with LocalRun(app) as run:
         run.wait_until_caught_up()
 
-    for order in read_topic(log, "paid-orders", STRING, JSON):
-        print(f"paid: {order.key} of {order.value['customer']}, {order.value['cents']} cents")
-    for order in read_topic(log, "reminders", STRING, JSON):
-        print(f"reminder: {order.key} of {order.value['customer']}, {order.value['cents']} cents")
-    for payment in read_topic(log, "refunds", STRING, LONG):
-        print(f"refund: {payment.key}, {payment.value} cents")
-    visits = {record.key: record.value for record in read_topic(log, "visits", SessionWindowedSerde(STRING), JSON)}
+    for order_id, order in pairs(read_topic(log, "paid-orders", STRING, JSON)):
+        print(f"paid: {order_id} of {order['customer']}, {order['cents']} cents")
+    for order_id, order in pairs(read_topic(log, "reminders", STRING, JSON)):
+        print(f"reminder: {order_id} of {order['customer']}, {order['cents']} cents")
+    for order_id, cents in pairs(read_topic(log, "refunds", STRING, LONG)):
+        print(f"refund: {order_id}, {cents} cents")
+    visits = dict(pairs(read_topic(log, "visits", SessionWindowedSerde(STRING), JSON)))
     for visit, pages in visits.items():
         if pages is not None:
             print(f"visit: {visit.key} from {to_text(visit.start_ms)} to {to_text(visit.end_ms)}, {', '.join(pages)}")
-    for alarm in read_topic(log, "alarms", TimeWindowedSerde(STRING, ALARM_MS), LONG):
-        print(f"alarm: {alarm.key.key} from {to_text(alarm.key.start_ms)}, {alarm.value} failed logins in ten minutes")
+    for window, count in pairs(read_topic(log, "alarms", TimeWindowedSerde(STRING, ALARM_MS), LONG)):
+        print(f"alarm: {window.key} from {to_text(window.start_ms)}, {count} failed logins in ten minutes")
+
+
+def pairs(records: Iterable[Any]) -> list[tuple[Any, Any]]:
+    return [(record.key, record.value) for record in records]
 
 
 # DAY was today, and its 11:00 was at the last full hour: a log deletes records that are old by its clock
