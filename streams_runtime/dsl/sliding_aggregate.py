@@ -10,7 +10,8 @@ earlier records. Records earlier than the time difference after 1970 share one w
 window begins before 1970. Records without key or value are left out.
 Source: `KStreamSlidingWindowAggregate`.
 Differs from Kafka: the old value of a new window is always None, as with other windows. In Kafka without a record
-cache, it is the aggregate from which the new window begins.
+cache, it is the aggregate from which the new window begins. A window whose aggregate became None is skipped until a
+record updates it; Kafka's window store with a record cache, read backward, may fail on it.
 """
 
 from collections.abc import Callable

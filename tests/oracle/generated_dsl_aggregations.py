@@ -126,6 +126,10 @@ def _aggregated(chain: Chain, grouped: Variable) -> Variable:
             if is_session:
                 options["merger"] = any_merger(chain.random, value)
     store = _retaining(chain, chain.materialized(key, result.value), grouped)
+    is_sliding = grouped.windows is not None and grouped.windows["type"] == "sliding"
+    if is_sliding and "nullAtSum" in (*options.get("reducer", ()), *options.get("aggregator", ())):
+        # Kafka's cached window store, read backward, may return deleted entries: without a value, or with an old one.
+        store["caching"] = False
     if grouped.kind == "grouped":
         history_ms = chain.perhaps_versioned(store, 0.06)
     chain.add(kind, [grouped], result, materialized=store, **options)
