@@ -332,10 +332,12 @@ final class DslTopologies {
     /** No window begins later. Without an end, a store with a cache would be asked for all segments of all time. */
     private long lastTime() {
         long last = 0;
+        long wallClock = 1_000_000;
         for (final JsonNode input : written.get("inputs")) {
             last = Math.max(last, input.path("timestamp_ms").asLong(0));
+            wallClock += input.path("advanceWallClock_ms").asLong(0);
         }
-        return last + largest(written.get("topology")) + 1_000_000;
+        return last + largest(written.get("topology")) + wallClock;
     }
 
     /** The largest number of milliseconds in the topology. */
