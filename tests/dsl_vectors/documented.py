@@ -146,8 +146,8 @@ def _fails_on_a_deleted_window(case: Case, _first: Run) -> bool:
 def _ended_by_kafkas_error(case: Case, _tried: Run) -> Run:
     """The run up to the input that fails in Kafka, with Kafka's error. Nothing that a run shows follows an error."""
     error = case.written["error"]
-    before = run(Case({**case.written, "inputs": case.inputs[: error["at"]]}))
-    return replace(before, answer={**before.answer, "error": error})
+    ended = run(case, AsKafka(fails_at=error["at"]))
+    return replace(ended, answer={**ended.answer, "error": error})
 
 
 DOCUMENTED = (

@@ -49,12 +49,14 @@ class AsKafka:
     """In what a run does as Kafka's, and not as this project. `documented` says why each of them is different.
 
     `initial_values`: the old value of a new aggregate is the initializer's. `metadata_of_punctuators`: a punctuator has
-    metadata, without a topic. `one_task`: all subtopologies are one task.
+    metadata, without a topic. `one_task`: all subtopologies are one task. `fails_at`: the index of the input that fails
+    in Kafka; the run ends with it, without an error.
     """
 
     initial_values: bool = False
     metadata_of_punctuators: bool = False
     one_task: bool = False
+    fails_at: int | None = None
 
 
 @dataclass
@@ -115,7 +117,7 @@ def run(case: Case, as_kafka: AsKafka = AsKafka()) -> Run:
         _end(result, "start", error)
         return result
     try:
-        _Following(case, driver, result).follow(sorted(set(maker.store_names)))
+        _Following(case, driver, result, as_kafka.fails_at).follow(sorted(set(maker.store_names)))
     finally:
         try:
             driver.close()
@@ -229,6 +231,7 @@ class _Following:
     case: Case
     driver: TopologyTestDriver
     result: Run
+    fails_at: int | None
     readers: dict[str, OutputTopic[Any, Any]] = field(default_factory=dict)
 
     def follow(self, store_names: list[str]) -> None:
@@ -236,19 +239,23 @@ class _Following:
         answer["internal"] = {}
         self._read_written_inputs()
         self._collect(-1, answer["outputs"], self._count_internal)
+        dropped = Counter(self.driver.dropped_records())
         for index, record in enumerate(self.case.inputs):
-            before = Counter(self.driver.dropped_records())
+            before = dropped
             try:
                 self._give(record)
             except Exception as error:
                 _end(self.result, index, error)
+            if index != self.fails_at:  # in Kafka, that record does not get further, so nothing drops it there
+                dropped = Counter(self.driver.dropped_records())
+            if self.result.error is not None or index == self.fails_at:
                 self._collect(index, self.result.outputs_of_failure, self._keep_internal, record.get("topic"))
                 break
             self._collect(index, answer["outputs"], self._count_internal, record.get("topic"))
-            failed = Counter(self.driver.dropped_records()) - before
+            failed = dropped - before
             if any(failed[reason] for reason in _FAILURES):
                 self.result.failures[index] = failed
-        answer["dropped_records"] = sum(self.driver.dropped_records().values())
+        answer["dropped_records"] = dropped.total()
         if self.result.error is None:
             stores = self.driver.get_all_state_stores()
             answer["stores"] = {name: _dumped(stores.get(name), self.case) for name in store_names}
