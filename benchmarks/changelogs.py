@@ -8,7 +8,7 @@ from itertools import islice
 
 from assignor.types import TopicPartition
 from benchmarks.turns import progress
-from streams_runtime.logs.base import Log
+from streams_runtime.logs.base import Log, RawColumns
 
 _PIECE = 10_000
 _GOLDEN_RATIO = 0x9E3779B97F4A7C15
@@ -46,7 +46,7 @@ def write_keys(log: Log, partition: TopicPartition, keys: Iterable[bytes], value
     left = iter(keys)
     with closing(log.producer()) as producer:
         while piece := list(islice(left, _PIECE)):
-            producer.send_columns(partition, piece, [value] * len(piece), [now_ms] * len(piece))
+            producer.send_columns(partition, RawColumns(piece, [value] * len(piece), [now_ms] * len(piece)))
 
 
 def write_steadily(

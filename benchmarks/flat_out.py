@@ -14,7 +14,7 @@ from typing import Any, Self
 from assignor.errors import AssignorFault
 from assignor.types import TopicPartition
 from benchmarks.applications import APPLICATION_ID, EVENTS, RESULTS
-from streams_runtime.logs.base import IsolationLevel, Log
+from streams_runtime.logs.base import IsolationLevel, Log, RawColumns
 from streams_runtime.logs.topic_reading import partitions_of
 from streams_runtime.serdes import LONG
 
@@ -92,7 +92,7 @@ class FlatOut:
             for partition, keys in self._keys.items():
                 if self._left(partition) < AHEAD_RECORDS:
                     now_ms = time.time_ns() // 1_000_000
-                    self._producer.send_columns(partition, keys, values, [now_ms] * _ROUND_RECORDS)
+                    self._producer.send_columns(partition, RawColumns(keys, values, [now_ms] * _ROUND_RECORDS))
                     self._producer.flush()
                     self._rounds[partition] += 1
 

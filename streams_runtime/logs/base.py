@@ -229,6 +229,15 @@ class Consumer(Protocol):
     def close(self) -> None: ...
 
 
+class RawColumns(NamedTuple):
+    """Records to write, as columns of the same length. `headers`: None if no record has headers."""
+
+    keys: BytesColumn
+    values: BytesColumn
+    timestamps_ms: Sequence[int]
+    headers: Sequence[Headers] | None = None
+
+
 class Producer(Protocol):
     """Writes records. Only one thread may use a producer. A producer with a transactional id sends and commits only
     inside transactions.
@@ -255,17 +264,9 @@ class Producer(Protocol):
     ) -> None:
         """Accept the record. The record is written later, at the latest by `send_now`, `flush` or a commit."""
 
-    def send_columns(
-        self,
-        partition: TopicPartition,
-        keys: BytesColumn,
-        values: BytesColumn,
-        timestamps_ms: Sequence[int],
-        headers: Sequence[Headers] | None = None,
-    ) -> None:
-        """Accept records, given as columns. `headers`: None if no record has headers. If `send_columns` raises an
-        error, it has accepted none of the records. The caller makes sure that no record exceeds the limits of
-        `limits_of`.
+    def send_columns(self, partition: TopicPartition, columns: RawColumns) -> None:
+        """Accept records, given as columns. If `send_columns` raises an error, it has accepted none of the records. The
+        caller makes sure that no record exceeds the limits of `limits_of`.
         """
 
     def limits_of(self, partition: TopicPartition) -> RecordLimits:

@@ -27,7 +27,7 @@ from typing import NamedTuple, Protocol
 from assignor.types import Offsets, TopicPartition
 from operating_system.processes import reset_in_children
 from streams_runtime.common.records import BytesColumn, Headers
-from streams_runtime.logs.base import BATCH_BYTES, BATCH_RECORDS, Claim, OffsetsToCommit
+from streams_runtime.logs.base import BATCH_BYTES, BATCH_RECORDS, Claim, OffsetsToCommit, RawColumns
 from streams_runtime.logs.log_errors import CommitFenced, LogError, ProducerFenced
 from streams_runtime.logs.record_limits import RecordLimits, checked_headers
 
@@ -262,14 +262,9 @@ class _Pending:
         self.headers: list[Headers] | None = None
         self.size = 0
 
-    def extend(
-        self,
-        keys: BytesColumn,
-        values: BytesColumn,
-        timestamps_ms: Sequence[int],
-        headers: Sequence[Headers] | None = None,
-    ) -> int:
-        """Add records, as columns. Returns their total size in bytes."""
+    def extend(self, columns: RawColumns) -> int:
+        """Add records. Returns their total size in bytes."""
+        keys, values, timestamps_ms, headers = columns
         sizes = map(add, _lengths(keys), _lengths(values))
         if headers is not None:
             sizes = map(add, sizes, [checked_headers(each)[1] for each in headers])
@@ -364,21 +359,14 @@ class BufferingProducer:
         if self._pending_bytes >= self._write_at_bytes:
             self._write(self._guards)
 
-    def send_columns(
-        self,
-        partition: TopicPartition,
-        keys: BytesColumn,
-        values: BytesColumn,
-        timestamps_ms: Sequence[int],
-        headers: Sequence[Headers] | None = None,
-    ) -> None:
+    def send_columns(self, partition: TopicPartition, columns: RawColumns) -> None:
         if not self._state.accepts_records:
             self._state.refuse_record()
         # pending records are written before the new records are accepted, because the write may fail
         if self._pending_bytes >= self._write_at_bytes:
             self._write(self._guards)
-        if keys:
-            self._pending_bytes += self._pending_of(partition).extend(keys, values, timestamps_ms, headers)
+        if columns.keys:
+            self._pending_bytes += self._pending_of(partition).extend(columns)
 
     def limits_of(self, partition: TopicPartition) -> RecordLimits:
         limits = self._limits.get(partition)

@@ -30,8 +30,8 @@ from typing import Any
 from assignor.types import JAVA_LONG_MAX, Offsets, TaskId, TopicPartition
 from streams_runtime.common.errors import SchemaRegistryUnavailable, SerdeMismatch, StreamsRuntimeError, TaskMigrated
 from streams_runtime.common.losses import ALREADY_A_NOTICE, DropReason, TaskLosses, WindowsAtRisk, uncounted
-from streams_runtime.common.records import BytesColumn, Headers, record_partition
-from streams_runtime.logs.base import Claim, Log, OffsetsToCommit, Producer
+from streams_runtime.common.records import Headers, record_partition
+from streams_runtime.logs.base import Claim, Log, OffsetsToCommit, Producer, RawColumns
 from streams_runtime.logs.log_errors import CommitFenced, LogError, LogTimeout, ProducerFenced, UnknownTopicOrPartition
 from streams_runtime.logs.partitioner import positive_hash
 from streams_runtime.logs.record_limits import RecordLimits
@@ -305,7 +305,8 @@ class RecordCollector:
         while pending:
             rows = pending[0]
             self._has_sent = True
-            self._producer.send_columns(rows.partition, rows.keys, rows.values, rows.timestamps_ms, rows.headers)
+            columns = RawColumns(rows.keys, rows.values, rows.timestamps_ms, rows.headers)
+            self._producer.send_columns(rows.partition, columns)
             self._note_sent(rows.partition, rows.timestamps_ms)
             rows.clear()
             del pending[0]
@@ -439,21 +440,14 @@ class StreamsProducer:
         except LogError as error:
             raise _translated(error, f"sending a record to {partition}") from error
 
-    def send_columns(
-        self,
-        partition: TopicPartition,
-        keys: BytesColumn,
-        values: BytesColumn,
-        timestamps_ms: Sequence[int],
-        headers: Sequence[Headers] | None = None,
-    ) -> None:
+    def send_columns(self, partition: TopicPartition, columns: RawColumns) -> None:
         """Send one record for each row of the columns. Raises the errors of `send`. If `send_columns` raises an error,
         it has sent none of the records.
         """
         if not self._ready:
             self._begin()
         try:
-            self.producer.send_columns(partition, keys, values, timestamps_ms, headers)  # type: ignore[union-attr]
+            self.producer.send_columns(partition, columns)  # type: ignore[union-attr]
         except LogError as error:
             raise _translated(error, f"sending records to {partition}") from error
 

@@ -13,13 +13,13 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from assignor.types import TopicPartition
 from kafka_client.record_batches.batch_rows import BatchRowWriter
 from kafka_client.record_batches.record_batch_v2 import BatchHeader, decoded, encoded, number
-from streams_runtime.common.records import BytesColumn, Headers
-from streams_runtime.logs.base import BATCH_BYTES
+from streams_runtime.common.records import Headers
+from streams_runtime.logs.base import BATCH_BYTES, RawColumns
 from streams_runtime.logs.record_limits import AnyRecord
 
 
@@ -98,14 +98,9 @@ class PartitionQueue:
         self._opened().rows.append(key, value, timestamp_ms, headers)  # the first record of a batch is always accepted
         return True
 
-    def extend(
-        self,
-        keys: BytesColumn,
-        values: BytesColumn,
-        timestamps_ms: Sequence[int],
-        headers: Sequence[Headers] | None = None,
-    ) -> tuple[int, bool]:
-        """Adds records, as columns. Returns their total size in bytes, and whether a batch became full."""
+    def extend(self, columns: RawColumns) -> tuple[int, bool]:
+        """Adds records. Returns their total size in bytes, and whether a batch became full."""
+        keys, values, timestamps_ms, headers = columns
         at, stop = 0, len(timestamps_ms)
         if not len(keys) == len(values) == stop:
             raise ValueError(f"{len(keys)} keys, {len(values)} values and {stop} timestamps are no rows")
@@ -169,17 +164,10 @@ class Accumulator:
         with self.lock:
             return self._appended(size, is_full=queue.append(key, value, timestamp_ms, headers))
 
-    def append_columns(
-        self,
-        queue: PartitionQueue,
-        keys: BytesColumn,
-        values: BytesColumn,
-        timestamps_ms: Sequence[int],
-        headers: Sequence[Headers] | None = None,
-    ) -> bool:
-        """Adds records, as columns. Returns True if the caller has to notify the sender (see `append`)."""
+    def append_columns(self, queue: PartitionQueue, columns: RawColumns) -> bool:
+        """Adds records. Returns True if the caller has to notify the sender (see `append`)."""
         with self.lock:
-            total, is_full = queue.extend(keys, values, timestamps_ms, headers)
+            total, is_full = queue.extend(columns)
             return self._appended(total, is_full=is_full)
 
     def _appended(self, size: int, *, is_full: bool) -> bool:

@@ -21,8 +21,8 @@ from typing import Any, NamedTuple, Protocol
 
 from assignor.types import TopicPartition
 from kafka_client.event_loop import EventLoopThread
-from streams_runtime.common.records import BytesColumn, Headers
-from streams_runtime.logs.base import Claim, CommittedOffsets, OffsetAndMetadata, OffsetsToCommit
+from streams_runtime.common.records import Headers
+from streams_runtime.logs.base import Claim, CommittedOffsets, OffsetAndMetadata, OffsetsToCommit, RawColumns
 from streams_runtime.logs.kafka.accumulating import Accumulator, PartitionQueue
 from streams_runtime.logs.kafka.leadership import Leadership, all_of
 from streams_runtime.logs.kafka.log_settings import LogSettings
@@ -110,19 +110,12 @@ class KafkaProducer:
         if self._accumulator.append(target.queue, key, value, timestamp_ms, headers, size) and self._notify_sender():
             self._make_room()
 
-    def send_columns(
-        self,
-        partition: TopicPartition,
-        keys: BytesColumn,
-        values: BytesColumn,
-        timestamps_ms: Sequence[int],
-        headers: Sequence[Headers] | None = None,
-    ) -> None:
+    def send_columns(self, partition: TopicPartition, columns: RawColumns) -> None:
         if not self._state.accepts_records:
             self._state.refuse_record()
         target = self._targets.get(partition) or self._new_target(partition)
         self._make_room()  # this wait may raise an error, so it comes before any of the new records is accepted
-        if self._accumulator.append_columns(target.queue, keys, values, timestamps_ms, headers):
+        if self._accumulator.append_columns(target.queue, columns):
             self._notify_sender()
 
     def limits_of(self, partition: TopicPartition) -> RecordLimits:

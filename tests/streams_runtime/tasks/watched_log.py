@@ -1,11 +1,11 @@
 """A log in memory that notes down who asked what, and fails when it is told to."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, cast
 
 from assignor.types import TopicPartition
 from streams_runtime.common.records import Headers
-from streams_runtime.logs.base import Producer, RecordBatch
+from streams_runtime.logs.base import Producer, RawColumns, RecordBatch
 from streams_runtime.logs.in_memory import InMemoryLog
 
 if TYPE_CHECKING:
@@ -91,10 +91,10 @@ class _WatchedProducer:
     def __getattr__(self, name: str) -> Any:
         return self._watched.noting(name, getattr(self._producer, name))
 
-    def send_columns(self, partition: TopicPartition, keys: Sequence[bytes | None], *columns: Any) -> None:
-        for _ in keys:
+    def send_columns(self, partition: TopicPartition, columns: RawColumns) -> None:
+        for _ in columns.keys:
             self._watched.note("send")
-        self._producer.send_columns(partition, keys, *columns)
+        self._producer.send_columns(partition, columns)
 
     def close(self) -> None:
         self._watched.note("close_producer")

@@ -4,7 +4,7 @@ import pytest
 
 from assignor.types import TopicPartition
 from streams_runtime.common.records import Headers
-from streams_runtime.logs.base import Log, NewTopic, Producer
+from streams_runtime.logs.base import Log, NewTopic, Producer, RawColumns
 from tests.streams_runtime.logs.reading_and_writing import NOW_MS, T0, read_from
 
 ONE_BY_ONE, AS_COLUMNS = TopicPartition("one-by-one", 0), TopicPartition("as-columns", 0)
@@ -15,7 +15,7 @@ def send(producer: Producer, rows: list[Row], headers: list[Headers] | None = No
     for at, (key, value) in enumerate(rows):
         producer.send(ONE_BY_ONE, key, value, NOW_MS + at, headers[at] if headers else ())
     keys, values = [key for key, _ in rows], [value for _, value in rows]
-    producer.send_columns(AS_COLUMNS, keys, values, [NOW_MS + at for at in range(len(rows))], headers)
+    producer.send_columns(AS_COLUMNS, RawColumns(keys, values, [NOW_MS + at for at in range(len(rows))], headers))
 
 
 @pytest.mark.parametrize("transactional_id", [None, "columns"])

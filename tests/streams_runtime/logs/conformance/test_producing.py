@@ -7,7 +7,7 @@ import pytest
 from assignor.types import TopicPartition
 from streams_runtime.common.clock import SystemClock
 from streams_runtime.common.records import Headers
-from streams_runtime.logs.base import Log, NewTopic
+from streams_runtime.logs.base import Log, NewTopic, RawColumns
 from streams_runtime.logs.log_errors import InvalidRecord, InvalidTimestamp, LogError, RecordTooLarge
 from tests.streams_runtime.logs.reading_and_writing import C0, T0, T1, Read, ends_when_written, read_from, values_of
 
@@ -60,7 +60,7 @@ def test_should_write_what_was_taken_when_it_must_not_linger(log: Log) -> None:
     producer = log.producer()
     producer.send_now()
     producer.send(T0, b"k", b"1", 0)
-    producer.send_columns(T1, [b"k", None], [b"2", None], [1, 2])
+    producer.send_columns(T1, RawColumns([b"k", None], [b"2", None], [1, 2]))
     assert log.end_offsets([T0, T1]) == {T0: 0, T1: 0}
     producer.send_now()
     assert ends_when_written(log, {T0: 1, T1: 2}) == {T0: 1, T1: 2}
@@ -184,7 +184,7 @@ def test_should_keep_every_timestamp_and_the_bytes_of_headers(log: Log) -> None:
     producer = log.producer()
     for timestamp_ms in times_ms:
         producer.send(partition, b"k", b"v", timestamp_ms, headers)
-    producer.send_columns(partition, [b"k"] * 6, [b"v"] * 6, times_ms)
+    producer.send_columns(partition, RawColumns([b"k"] * 6, [b"v"] * 6, times_ms))
     producer.close()
     read = read_from(log, partition)
     assert [record.timestamp_ms for record in read] == times_ms * 2

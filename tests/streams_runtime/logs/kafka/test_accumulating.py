@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from assignor.types import TopicPartition
 from streams_runtime.common.records import Headers
-from streams_runtime.logs.base import BATCH_BYTES
+from streams_runtime.logs.base import BATCH_BYTES, RawColumns
 from streams_runtime.logs.kafka.accumulating import Accumulator, PartitionQueue
 from tests.kafka_client.record_batches.batches import read_by_aiokafka
 
@@ -62,10 +62,10 @@ def test_should_take_columns_as_it_takes_records(found: list[Row], limit: int, p
     total, told = 0, False
     for start in range(0, len(found), parts):
         keys, values, times, _ = zip(*found[start : start + parts], strict=True)
-        size, is_full = queue.extend(keys, values, times)
+        size, is_full = queue.extend(RawColumns(keys, values, times))
         total += size
         told |= is_full
-    assert queue.extend([], [], []) == (0, False)
+    assert queue.extend(RawColumns([], [], [])) == (0, False)
 
     expected = sizes_by_aiokafka([(*row[:3], ()) for row in found], limit)
     assert sizes(queue) == expected
@@ -81,7 +81,7 @@ def test_should_refuse_columns_of_different_lengths() -> None:
 
     for keys, values, times in ([], [b"v"], [1]), ([b"k"], [b"v"], []), ([b"k"], [], [1]):
         with pytest.raises(ValueError, match="keys"):
-            queue.extend(keys, values, times)
+            queue.extend(RawColumns(keys, values, times))
     assert sizes(queue) == []
 
 
@@ -125,7 +125,7 @@ def test_should_have_a_record_linger_that_did_not_fit_into_a_full_batch() -> Non
     assert accumulator.has_full
     assert accumulator.lingers
     accumulator.close_open()
-    assert accumulator.append_columns(queue, [None] * 2, [bytes(600)] * 2, [0, 0])
+    assert accumulator.append_columns(queue, RawColumns([None] * 2, [bytes(600)] * 2, [0, 0]))
     assert accumulator.lingers
 
 
@@ -156,7 +156,7 @@ def test_should_write_names_of_headers_that_are_no_text() -> None:
     queue = PartitionQueue(10_000_000, 0, is_transactional=False)
     for row in found:
         queue.append(*row)
-    assert queue.extend([b"k"], [b"more"], [6]) == (5, False)
+    assert queue.extend(RawColumns([b"k"], [b"more"], [6])) == (5, False)
     queue.close()
     written: list[Row] = []
     for batch in queue.full:
