@@ -19,19 +19,7 @@ from assignor.types import JAVA_INT_MAX
 from assignor_cli.console import print_message
 from assignor_cli.help_texts import example
 from assignor_cli.option_groups import options_of
-from kafka_groups.kafka_command_options import (
-    KAFKA,
-    ApplicationVersion,
-    ClientProperties,
-    CoordinatorUrl,
-    Copartitioned,
-    NotCopartitioned,
-    Stores,
-    TokenFile,
-    client_properties,
-    coordinator_address,
-    version_configs,
-)
+from kafka_groups.kafka_command_options import KAFKA, KafkaCommand, read_properties
 
 if TYPE_CHECKING:
     from kafka_client.settings.client_settings import ClientSettings
@@ -60,10 +48,8 @@ def register(app: typer.Typer) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class LeadOptions:
-    """The command-line options of `assignor lead`. Each method reads the files that it needs, and raises InputError if
-    an option or a file cannot be used.
-    """
+class LeadOptions(KafkaCommand):
+    """The command-line options of `assignor lead`."""
 
     bootstrap_server: Annotated[
         str, typer.Option("--bootstrap-server", metavar="HOST:PORT,...", help="Brokers of the cluster.")
@@ -72,11 +58,7 @@ class LeadOptions:
     topology: Annotated[Path, typer.Option(metavar="FILE", help=_TOPOLOGY_HELP)]
     config: Annotated[list[str] | None, typer.Option(metavar="key=value", help=_CONFIG_HELP)] = None
     config_file: Annotated[Path | None, typer.Option(metavar="FILE", help=_CONFIG_FILE_HELP)] = None
-    store: Stores = None
-    copartitioned: Copartitioned = None
-    not_copartitioned: NotCopartitioned = None
     assignor: Annotated[str | None, typer.Option(metavar="NAME", help=_ASSIGNOR_HELP)] = None
-    kafka_version: ApplicationVersion = None
     group_instance_id: Annotated[str | None, typer.Option(metavar="ID", help=_INSTANCE_HELP)] = None
     session_timeout_ms: Annotated[int | None, typer.Option(min=1, max=JAVA_INT_MAX, help=_SESSION_HELP)] = None
     round_timeout_ms: Annotated[int, typer.Option(min=1, max=JAVA_INT_MAX, help=_RETRY_HELP)] = 120_000
@@ -84,9 +66,6 @@ class LeadOptions:
     join_anyway: Annotated[bool, typer.Option("--join-anyway", help=_JOIN_HELP)] = False
     wait: Annotated[bool, typer.Option("--wait", help=_WAIT_HELP)] = False
     output: Annotated[str | None, typer.Option("--output", metavar="FILE.jsonl", help=_OUTPUT_HELP)] = None
-    coordinator: CoordinatorUrl = None
-    token_file: TokenFile = None
-    command_config: ClientProperties = None
 
     def __post_init__(self) -> None:
         if self.standby and self.join_anyway:
@@ -96,7 +75,7 @@ class LeadOptions:
         from kafka_client.settings.client_settings import client_settings
         from kafka_groups.leader.led_rebalance import leader_name
 
-        properties = {"client.id": leader_name(self.group), **client_properties(self.command_config)}
+        properties = {"client.id": leader_name(self.group), **self.client_properties()}
         return client_settings(self.bootstrap_server, properties)
 
     def settings(self) -> LeadSettings:
@@ -106,7 +85,7 @@ class LeadOptions:
         from kafka_groups.leader.lead_settings import DEFAULT_METADATA_MAX_AGE_MS, LeadSettings
         from kafka_groups.leader.led_rebalance import leader_name
 
-        properties = client_properties(self.command_config)
+        properties = self.client_properties()
         return LeadSettings(
             self.group,
             self.group_instance_id or leader_name(self.group),
@@ -127,18 +106,16 @@ class LeadOptions:
             configured_assignor,
             placement_configs,
             read_application_file,
-            topology_facts,
         )
         from kafka_groups.leader.leading import LedApplication, configs_from_options
 
-        properties = client_properties(self.config_file)
+        properties = read_properties(self.config_file)
         optimization = None if self.config_file is None else properties.get(TOPOLOGY_OPTIMIZATION, "none")
-        given = configs_from_options([*(self.config or ()), *version_configs(self.kafka_version)])
+        given = configs_from_options(self.configs_with_version(self.config))
         optimization = given.pop(TOPOLOGY_OPTIMIZATION, optimization)
         configs = {**placement_configs(properties), **given}
-        facts = topology_facts(self.store or (), self.copartitioned or (), self.not_copartitioned or (), optimization)
         assignor = self.assignor or configured_assignor(properties)
-        return LedApplication(read_application_file(self.topology), configs, assignor, facts)
+        return LedApplication(read_application_file(self.topology), configs, assignor, self.facts(optimization))
 
 
 @options_of(options=LeadOptions)
@@ -156,5 +133,5 @@ def lead(options: LeadOptions) -> None:
     # hide aiokafka's log lines: this program reports the same errors itself
     logging.getLogger("aiokafka").setLevel(logging.CRITICAL)
     client, settings = options.client(), options.settings()
-    coordinator = coordinator_address(options.coordinator, options.token_file)
+    coordinator = options.coordinator_address()
     asyncio.run(lead_until_stopped(client, settings, options.application(), options.output, coordinator, print_message))

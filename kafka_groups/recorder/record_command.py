@@ -31,19 +31,7 @@ from assignor_cli.console import EXIT_NO, EXIT_UNUSABLE, leave, print_message
 from assignor_cli.help_texts import example
 from assignor_cli.option_groups import options_of
 from assignor_cli.output import Format, shown
-from kafka_groups.kafka_command_options import (
-    KAFKA,
-    ApplicationVersion,
-    ClientProperties,
-    CoordinatorUrl,
-    Copartitioned,
-    NotCopartitioned,
-    Stores,
-    TokenFile,
-    client_properties,
-    coordinator_address,
-    version_configs,
-)
+from kafka_groups.kafka_command_options import KAFKA, KafkaCommand
 from operating_system.private_files import private_opener
 from operating_system.whole_files import input_errors, whole_file
 
@@ -77,7 +65,7 @@ def register(app: typer.Typer) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class RecordOptions:
+class RecordOptions(KafkaCommand):
     """The command-line options of `assignor record`. The constructor raises InputError if options contradict each
     other.
     """
@@ -96,17 +84,10 @@ class RecordOptions:
         float | None, typer.Option("--for", min=0, max=JAVA_INT_MAX, metavar="SECONDS", help=_FOR_HELP)
     ] = None
     topology: Annotated[list[str] | None, typer.Option(metavar="[GROUP=]FILE", help=_TOPOLOGY_HELP)] = None
-    store: Stores = None
-    copartitioned: Copartitioned = None
-    not_copartitioned: NotCopartitioned = None
     assignor: Annotated[str | None, typer.Option(help="The task assignor of the application.")] = None
-    kafka_version: ApplicationVersion = None
     config: Annotated[list[str] | None, typer.Option(metavar="key=value", help=_CONFIG_HELP)] = None
     config_file: Annotated[list[str] | None, typer.Option(metavar="[GROUP=]FILE", help=_CONFIG_FILE_HELP)] = None
-    command_config: ClientProperties = None
     look_every: Annotated[float, typer.Option(min=0.05, max=JAVA_INT_MAX, metavar="SECONDS", help=_POLL_HELP)] = 0.5
-    coordinator: CoordinatorUrl = None
-    token_file: TokenFile = None
     from_log: Annotated[str | None, typer.Option(metavar="FILE|-", help=_LOG_HELP)] = None
     format: Annotated[Format, typer.Option("--format", "-o", help="Format of the summary on stderr.")] = Format.TEXT
 
@@ -119,25 +100,24 @@ class RecordOptions:
         if self.from_log is None and self.bootstrap_server is None:
             raise InputError("is missing: where a broker of the cluster listens, as host:port", "--bootstrap-server")
 
-    def configs(self) -> list[str]:
-        """Returns the configs that `--config` and `--kafka-version` set, each as `key=value`. Raises InputError."""
-        return [*(self.config or ()), *version_configs(self.kafka_version)]
-
     def following(self) -> Following:
         """Makes the recorder. Reads the files that the options name, and opens the output. The caller has to close the
         output. Raises InputError.
         """
         from kafka_client.settings.client_settings import client_settings
-        from kafka_groups.application import topology_facts
         from kafka_groups.recorder.choices import group_choices
         from kafka_groups.recorder.following import Following, RecordingLimits
         from kafka_groups.recorder.output import OutputFile, StandardOutput
 
         assert self.bootstrap_server is not None
-        settings = client_settings(self.bootstrap_server, client_properties(self.command_config))
-        facts = topology_facts(self.store or (), self.copartitioned or (), self.not_copartitioned or ())
+        settings = client_settings(self.bootstrap_server, self.client_properties())
         groups = group_choices(
-            self.group or (), self.topology or (), self.config_file or (), self.configs(), self.assignor, facts
+            self.group or (),
+            self.topology or (),
+            self.config_file or (),
+            self.configs_with_version(self.config),
+            self.assignor,
+            self.facts(),
         )
         return Following(
             settings=settings,
@@ -147,7 +127,7 @@ class RecordOptions:
             report=print_message,
             from_start=self.from_start,
             poll_interval_s=self.look_every,
-            coordinator=coordinator_address(self.coordinator, self.token_file),
+            coordinator=self.coordinator_address(),
         )
 
 
@@ -193,7 +173,7 @@ def _import_log(log: str, options: RecordOptions) -> None:
     from kafka_groups.recorder.choices import explicit_configs
     from kafka_groups.recorder.jvm_log import placements_from_log
 
-    configs = explicit_configs((), options.configs())
+    configs = explicit_configs((), options.configs_with_version(options.config))
     count = 0
     with _lines(log) as lines, _written(options.output) as stream:
         for document in placements_from_log(lines, configs, assignor=options.assignor, on_skipped=print_message):
