@@ -156,19 +156,25 @@ class AssignmentFailed(AssignorFault):
 # --- events
 
 
+class MemberEvent:
+    """An input of `MemberMachine`. Each kind of event is a subclass."""
+
+    __slots__ = ()
+
+
 @dataclass(frozen=True, slots=True)
-class Started:
+class Started(MemberEvent):
     """The member was started, and its task holder is ready for orders."""
 
 
 @dataclass(frozen=True, slots=True)
-class JoinReplied:
+class JoinReplied(MemberEvent):
     call: int
     reply: JoinReply
 
 
 @dataclass(frozen=True, slots=True)
-class FetchReplied:
+class FetchReplied(MemberEvent):
     """The answer to a fetch. `fetched`: the assignment, or None if it is not ready yet."""
 
     call: int
@@ -176,7 +182,7 @@ class FetchReplied:
 
 
 @dataclass(frozen=True, slots=True)
-class LeaveReplied:
+class LeaveReplied(MemberEvent):
     """The leave call has ended, with or without success. If the leave call failed, the group keeps the member until its
     session timeout.
     """
@@ -185,13 +191,13 @@ class LeaveReplied:
 
 
 @dataclass(frozen=True, slots=True)
-class CallRefused:
+class CallRefused(MemberEvent):
     call: int
     error: CoordinatorError
 
 
 @dataclass(frozen=True, slots=True)
-class CallUnanswered:
+class CallUnanswered(MemberEvent):
     """A call to the coordinator got no usable answer. `retry_after_ms`: the pause that the coordinator asked for.
     `chance`: a random number from 0 to 1. The number varies the pause, so that many members do not repeat their calls
     at the same time.
@@ -217,7 +223,7 @@ class SentHeartbeat:
 
 
 @dataclass(frozen=True, slots=True)
-class HeartbeatReplied:
+class HeartbeatReplied(MemberEvent):
     """One member's part of the answer to a heartbeat. `generation_id`: the generation of the group."""
 
     sent: SentHeartbeat
@@ -226,7 +232,7 @@ class HeartbeatReplied:
 
 
 @dataclass(frozen=True, slots=True)
-class OrderDone:
+class OrderDone(MemberEvent):
     """The task holder has carried out an order. `offset_sums`: the offset sums after the order."""
 
     order: int
@@ -234,37 +240,37 @@ class OrderDone:
 
 
 @dataclass(frozen=True, slots=True)
-class OrderFailed:
+class OrderFailed(MemberEvent):
     order: int
     error: BaseException
 
 
 @dataclass(frozen=True, slots=True)
-class MemberFailed:
+class MemberFailed(MemberEvent):
     """The member has failed: it drops its tasks, leaves the group, and ends with the error."""
 
     error: BaseException
 
 
 @dataclass(frozen=True, slots=True)
-class TasksLost:
+class TasksLost(MemberEvent):
     """The task holder reports that its tasks now belong to other members. Source: `StreamThread.handleTaskMigrated`."""
 
     reason: str
 
 
 @dataclass(frozen=True, slots=True)
-class RejoinAsked:
+class RejoinAsked(MemberEvent):
     """The task holder asks for a rebalance. Source: `Consumer.enforceRebalance`."""
 
 
 @dataclass(frozen=True, slots=True)
-class ShutdownAsked:
+class ShutdownAsked(MemberEvent):
     """The task holder wants the leader to end every member of the group, including this member. Source: KIP-671."""
 
 
 @dataclass(frozen=True, slots=True)
-class CloseAsked:
+class CloseAsked(MemberEvent):
     """The owner wants the member to commit and close all tasks, and then to end. `membership`: whether the member
     leaves the group.
     """
@@ -273,27 +279,8 @@ class CloseAsked:
 
 
 @dataclass(frozen=True, slots=True)
-class TimerDue:
+class TimerDue(MemberEvent):
     timer: int
-
-
-MemberEvent = (
-    Started
-    | JoinReplied
-    | FetchReplied
-    | LeaveReplied
-    | CallRefused
-    | CallUnanswered
-    | HeartbeatReplied
-    | OrderDone
-    | OrderFailed
-    | MemberFailed
-    | TasksLost
-    | RejoinAsked
-    | ShutdownAsked
-    | CloseAsked
-    | TimerDue
-)
 
 
 # --- effects
