@@ -8,7 +8,7 @@ rebalance waits.
 
 import asyncio
 import uuid
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
@@ -74,15 +74,13 @@ class RebalanceRunner:
         """
         definition = await self.definition(input_json)
         assert definition.provider is not None, "only a group that names a cluster has one to poll"
-        cluster, declared = self._resources.clusters.cluster(definition.provider), definition.snapshot
-        if not declared.topology.source_patterns:
-            return topic_counts(declared.topology, await cluster.topics(declared))
-        existing = await cluster.all_topics()
-        return topic_counts((await self._with_matches(declared, existing)).topology, existing)
+        cluster = self._resources.clusters.cluster(definition.provider)
+        declared, _ = await self._matched(definition.snapshot, cluster)
+        return topic_counts(declared.topology, await cluster.topics(declared))
 
     async def seen_now(self, input_json: str) -> RebalanceSnapshot:
         """Returns the definition with the present state of its cluster. Raises ClusterOutOfReach, and the errors of
-        `_with_matches`.
+        `_matched`.
         """
         definition = await self.definition(input_json)
         if definition.provider is None:
@@ -122,24 +120,19 @@ class RebalanceRunner:
         self, declared: RebalanceSnapshot, cluster: ClusterConnection
     ) -> tuple[RebalanceSnapshot, ExpandedTopology | None]:
         """Returns the definition with the topics that match its source patterns now; unchanged and None if it has no
-        patterns. Raises ClusterOutOfReach, and the errors of `_with_matches`.
+        patterns. Expands the patterns in a worker process and with a time limit, because a caller's pattern may need
+        exponential time. Raises ClusterOutOfReach, TopologyError, JobTookTooLong, WorkerDied or WorkersUnavailable.
         """
         if not declared.topology.source_patterns:
             return declared, None
-        sources = await self._with_matches(declared, await cluster.all_topics())
-        return replace(declared, topology=sources.topology), sources
-
-    async def _with_matches(self, declared: RebalanceSnapshot, topics: Iterable[str]) -> ExpandedTopology:
-        """Expands the patterns in a worker process and with a time limit, because a caller's pattern may need
-        exponential time. Raises TopologyError, JobTookTooLong, WorkerDied or WorkersUnavailable.
-        """
-        return await self._resources.workers.run(
+        sources = await self._resources.workers.run(
             expanded,
             declared.topology,
             declared.application_id,
-            tuple(topics),
+            tuple(await cluster.all_topics()),
             limit_ms=self._resources.own_assignor_limit_ms,
         )
+        return replace(declared, topology=sources.topology), sources
 
     async def _failed(self, job: RebalanceJob, fault: Exception) -> ComputedRebalance:
         failed = await self._computed(replace(job, failure=f"{type(fault).__name__}: {fault}"))
