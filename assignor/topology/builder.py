@@ -61,8 +61,10 @@ class TopologyBuilder:
             pattern = pattern_text(topics)
             for node in self._nodes.values():
                 taken = node.topics if isinstance(node, SourceNode) else ()
-                if any(matches(pattern, topic) for topic in taken) or getattr(node, "pattern", None) == pattern:
+                if any(matches(pattern, topic) for topic in taken):
                     raise _invalid(f"Pattern {pattern} matches a topic that Source {node.name} already reads.")
+                if getattr(node, "pattern", None) == pattern:
+                    raise _invalid(f"Pattern {pattern} is used twice: Source {node.name} already has it.")
             self._nodes[name] = SourceNode(name, (), supplier, pattern)
             return self
         names = (topics,) if isinstance(topics, str) else tuple(topics)

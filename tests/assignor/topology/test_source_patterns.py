@@ -112,7 +112,7 @@ def test_should_refuse_a_pattern_that_another_source_overlaps() -> None:
     builder.add_source("b", re.compile("x.*"))
     with pytest.raises(TopologyError, match=r"Topic xy matches the pattern x\.\*, which Source b reads"):
         builder.add_source("c", "xy")
-    with pytest.raises(TopologyError, match=r"Pattern x\.\* matches a topic that Source b already reads"):
+    with pytest.raises(TopologyError, match=r"Pattern x\.\* is used twice: Source b already has it"):
         builder.add_source("c", re.compile("x.*"))
     with pytest.raises(TopologyError, match=r"Topic xy matches the pattern"):
         builder.add_global_store("s", source="g", topic="xy", processor="p")
