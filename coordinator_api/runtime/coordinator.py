@@ -474,4 +474,6 @@ class Coordinator:
 
 
 def _no_such_group(group_id: str) -> GroupNotFound:
-    return GroupNotFound(f"there is no group {group_id}: declare it by PUT")
+    return GroupNotFound(
+        f"there is no group {group_id}: `assignor workers run` declares it, or PUT /v1/groups/{group_id}"
+    )

@@ -99,7 +99,9 @@ class ProblemDocument(BaseModel):
     title: str = Field(examples=["No such group"])
     status: int = Field(examples=[404])
     code: str = Field(examples=["GROUP_ID_NOT_FOUND"])
-    detail: str = Field(examples=["there is no group words: declare it by PUT"])
+    detail: str = Field(
+        examples=["there is no group words: `assignor workers run` declares it, or PUT /v1/groups/words"]
+    )
     offset: int | None = None
     where: str | None = None
     errors: list[dict[str, object]] | None = None

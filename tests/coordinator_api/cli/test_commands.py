@@ -168,7 +168,8 @@ def test_should_say_the_services_refusal_in_one_line(service: ServiceProcess) ->
     assert assignor("groups", "describe", "nobody", "--coordinator", service.url) == (
         1,
         "",
-        "error: GROUP_ID_NOT_FOUND: there is no group nobody: declare it by PUT\n",
+        "error: GROUP_ID_NOT_FOUND: there is no group nobody: "
+        "`assignor workers run` declares it, or PUT /v1/groups/nobody\n",
     )
 
 
