@@ -23,6 +23,7 @@ import logging
 import threading
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from assignor.types import TopicPartition
 from streams_runtime.common.errors import StreamsRuntimeError
@@ -38,6 +39,7 @@ from streams_runtime.tasks.task import TaskDeadline
 _logger = logging.getLogger(__name__)
 
 
+@dataclass(eq=False, repr=False)
 class GlobalThread:
     """The global thread. Any thread may call its methods.
 
@@ -46,30 +48,23 @@ class GlobalThread:
     `close` when the stream threads have ended. `error`: the error of the thread, or None.
     """
 
-    def __init__(
-        self,
-        name: str,
-        task: GlobalTask,
-        listener: RestoreListener,
-        metrics: ThreadMetrics,
-        state_changed: Callable[[], None],
-        failed: Callable[[Exception], None],
-    ) -> None:
-        self.name = name
-        self.stores = task.stores
+    name: str
+    _task: GlobalTask
+    _listener: RestoreListener
+    _metrics: ThreadMetrics
+    _state_changed: Callable[[], None]
+    _failed: Callable[[Exception], None]
+
+    def __post_init__(self) -> None:
+        self.stores = self._task.stores
         self.state = ThreadState.CREATED
         self.error: Exception | None = None
         self.open_tasks: tuple[OpenTask, ...] = ()
         """The global task with its stores, while the stores can be queried; otherwise empty."""
-        self._task = task
-        self._listener = listener
-        self._metrics = metrics
-        self._state_changed = state_changed
-        self._failed = failed
-        self._deadline = TaskDeadline(GLOBAL_TASK, task.configs.task_timeout_ms, "restore the global stores")
+        self._deadline = TaskDeadline(GLOBAL_TASK, self._task.configs.task_timeout_ms, "restore the global stores")
         self._restored = threading.Event()  # set, too, if the thread ends before the stores are restored
         self._closing = threading.Event()
-        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+        self._thread = threading.Thread(target=self._run, name=self.name, daemon=True)
 
     def start(self) -> None:
         """Start the thread, and wait until the stores are restored. Returns earlier if another thread calls `close`.
