@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, Generic, TypeVar, Unpack, overload
+from typing import Any, Generic, Self, TypeVar, Unpack, overload
 
 from assignor.errors import IllegalArgumentError, TopologyError
 from streams_runtime.common.record_columns import RecordColumns
@@ -488,6 +488,19 @@ class _GroupedRecords(Generic[K, V, KT]):
         return KTable(self._grouping.aggregated(self._windows, self._emit, aggregation, settings, name))
 
 
+class _WindowedRecords(_GroupedRecords[K, V, Windowed[K]]):
+    """The aggregations of a grouped stream with windows."""
+
+    def emit_strategy(self, strategy: EmitStrategy) -> Self:
+        """Returns the same windows with another choice of the forwarded results. Raises IllegalArgumentError for
+        unlimited windows that should be forwarded when they close.
+        """
+        _check_kind(f"{type(self).__name__}.emit_strategy", strategy, EmitStrategy)
+        if isinstance(self._windows, UnlimitedWindows) and strategy is EmitStrategy.ON_WINDOW_CLOSE:
+            raise IllegalArgumentError("ON_WINDOW_CLOSE emit strategy cannot be used for UnlimitedWindows")
+        return type(self)(self._grouping, self._windows, strategy)
+
+
 class KGroupedStream(_GroupedRecords[K, V, K]):
     """The records of a stream, grouped by key. An aggregation makes a table."""
 
@@ -510,7 +523,7 @@ class KGroupedStream(_GroupedRecords[K, V, K]):
         return cogrouped.cogroup(self, aggregator)
 
 
-class TimeWindowedKStream(_GroupedRecords[K, V, Windowed[K]]):
+class TimeWindowedKStream(_WindowedRecords[K, V]):
     """The records of a stream, grouped by key and by time windows, unlimited windows or sliding windows. An aggregation
     makes a table of windowed keys.
 
@@ -519,27 +532,13 @@ class TimeWindowedKStream(_GroupedRecords[K, V, Windowed[K]]):
     value.
     """
 
-    def emit_strategy(self, strategy: EmitStrategy) -> TimeWindowedKStream[K, V]:
-        """Returns the same windows with another choice of the forwarded results. Raises IllegalArgumentError for
-        unlimited windows that should be forwarded when they close.
-        """
-        _check_kind("TimeWindowedKStream.emit_strategy", strategy, EmitStrategy)
-        if isinstance(self._windows, UnlimitedWindows) and strategy is EmitStrategy.ON_WINDOW_CLOSE:
-            raise IllegalArgumentError("ON_WINDOW_CLOSE emit strategy cannot be used for UnlimitedWindows")
-        return TimeWindowedKStream(self._grouping, self._windows, strategy)
 
-
-class SessionWindowedKStream(_GroupedRecords[K, V, Windowed[K]]):
+class SessionWindowedKStream(_WindowedRecords[K, V]):
     """The records of a stream, grouped by key and session. An aggregation makes a table of windowed keys.
 
     If a record extends a session or merges sessions, the table removes the old sessions and adds a new session. The
     timestamp of a session is its end. The store keeps each session for `retention_ms` after its end.
     """
-
-    def emit_strategy(self, strategy: EmitStrategy) -> SessionWindowedKStream[K, V]:
-        """Returns the same sessions with another choice of the forwarded results."""
-        _check_kind("SessionWindowedKStream.emit_strategy", strategy, EmitStrategy)
-        return SessionWindowedKStream(self._grouping, self._windows, strategy)
 
     def aggregate(  # type: ignore[override]  # as in Kafka, sessions need one more function
         self,
