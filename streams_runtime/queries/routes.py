@@ -9,7 +9,7 @@ Source: KIP-67, KIP-535, KIP-892.
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from http import HTTPStatus
-from typing import Annotated
+from typing import Annotated, Any, TypeVarTuple
 
 from fastapi import Depends, FastAPI, Query, Request, Response
 from fastapi.exceptions import RequestValidationError
@@ -49,7 +49,6 @@ Isolation = Annotated[
 Limit = Annotated[int, Query(ge=1, le=MAX_ENTRIES)]
 Time = Annotated[int, Query(ge=0, le=JAVA_LONG_MAX, description="Milliseconds since the epoch.")]
 WindowTime = Annotated[int | None, Query(ge=0, le=JAVA_LONG_MAX, description="For window stores only.")]
-WindowStart = Annotated[int | None, Query(ge=0, le=JAVA_LONG_MAX, description="For window stores only.")]
 AsOf = Annotated[int | None, Query(ge=0, le=JAVA_LONG_MAX, description="For versioned stores only: the time to read.")]
 
 
@@ -65,6 +64,7 @@ class _KeyQuery:
 
 
 OfKey = Annotated[_KeyQuery, Depends()]
+Bounds = TypeVarTuple("Bounds")
 Read = Callable[[StoreBuilder, StateStore, bytes], Mapping[str, object]]
 
 
@@ -114,7 +114,7 @@ def _add_store_routes(app: FastAPI, instance: Queryable) -> None:
         return _answer(instance, store, copies=_copies(instance, store))
 
     @app.get("/v1/stores/{store}/key")
-    def value_of_key(store: str, asked: OfKey, window_start_ms: WindowStart = None, as_of_ms: AsOf = None) -> Response:
+    def value_of_key(store: str, asked: OfKey, window_start_ms: WindowTime = None, as_of_ms: AsOf = None) -> Response:
         """The value of a key. `value_base64` is null if the key has no value."""
 
         def read(builder: StoreBuilder, view: StateStore, key: bytes) -> Entry:
@@ -129,11 +129,7 @@ def _add_store_routes(app: FastAPI, instance: Queryable) -> None:
         """The windows of a key that start between `from_ms` and `to_ms`, inclusive, oldest first. There are at most
         `limit` windows. `more` is true if the key has more windows.
         """
-
-        def read(builder: StoreBuilder, view: StateStore, key: bytes) -> Mapping[str, object]:
-            return _page("windows", fetch_windows(builder, view, key, from_ms, to_ms, limit))
-
-        return _answer_of_key(instance, store, asked, read)
+        return _answer_of_key(instance, store, asked, _paged("windows", fetch_windows, from_ms, to_ms, limit))
 
     @app.get("/v1/stores/{store}/sessions")
     def sessions_of_key(
@@ -146,11 +142,9 @@ def _add_store_routes(app: FastAPI, instance: Queryable) -> None:
         """The sessions of a key that end at `earliest_end_ms` or later, and start at `latest_start_ms` or earlier,
         oldest first. There are at most `limit` sessions. `more` is true if the key has more sessions.
         """
-
-        def read(builder: StoreBuilder, view: StateStore, key: bytes) -> Mapping[str, object]:
-            return _page("sessions", find_sessions(builder, view, key, earliest_end_ms, latest_start_ms, limit))
-
-        return _answer_of_key(instance, store, asked, read)
+        return _answer_of_key(
+            instance, store, asked, _paged("sessions", find_sessions, earliest_end_ms, latest_start_ms, limit)
+        )
 
     @app.get("/v1/stores/{store}/versions")
     def versions_of_key(
@@ -159,11 +153,7 @@ def _add_store_routes(app: FastAPI, instance: Queryable) -> None:
         """The versions of a key that were valid at some time between `from_ms` and `to_ms`, inclusive, newest first.
         There are at most `limit` versions. `more` is true if the key has more versions.
         """
-
-        def read(builder: StoreBuilder, view: StateStore, key: bytes) -> Mapping[str, object]:
-            return _page("versions", read_versions(builder, view, key, from_ms, to_ms, limit))
-
-        return _answer_of_key(instance, store, asked, read)
+        return _answer_of_key(instance, store, asked, _paged("versions", read_versions, from_ms, to_ms, limit))
 
     @app.get("/v1/stores/{store}/entries")
     def entries(
@@ -204,9 +194,16 @@ def _answer_of_key(instance: Queryable, store: str, asked: _KeyQuery, read: Read
     return _answer(instance, store, partition=where.partition, **_from(source, isolation), **found)
 
 
-def _page(name: str, page: Page) -> Mapping[str, object]:
-    entries, more = page
-    return {name: entries, "more": more}
+def _paged(name: str, find: Callable[[StoreBuilder, Any, bytes, *Bounds], Page], *bounds: *Bounds) -> Read:
+    """Returns a function that finds the entries of a key, and makes the part of the answer that has them. `bounds`: the
+    last arguments of the function `find`.
+    """
+
+    def read(builder: StoreBuilder, view: StateStore, key: bytes) -> Mapping[str, object]:
+        entries, more = find(builder, view, key, *bounds)
+        return {name: entries, "more": more}
+
+    return read
 
 
 def _copies(instance: Queryable, store: str) -> list[Mapping[str, object]]:
