@@ -6,9 +6,9 @@ is installed inside the coordinator's package, because other programs may have a
 
 If ASSIGNOR_COMPILE=1 is set, as in `make setup`, Cython compiles several modules. A large rebalance spends most of its
 time in some of the compiled modules. The other compiled modules are the converter of record batches, two hashes,
-and the record cache. Cython compiles the Python source; a `.pxd` file beside a module gives C types to the module's
-names. If Cython, a C compiler or ASSIGNOR_COMPILE is missing, nothing is compiled. Python then runs the modules
-uncompiled, with equal results.
+the record cache, and the keys of stores with windows. Cython compiles the Python source; a `.pxd` file beside a module
+gives C types to the module's names. If Cython, a C compiler or ASSIGNOR_COMPILE is missing, nothing is compiled. Python
+then runs the modules uncompiled, with equal results.
 The wheel is built without ASSIGNOR_COMPILE, so one wheel works with every version of Python.
 """
 
@@ -41,7 +41,9 @@ COMPILED = (
     "kafka_client.record_batches.batch_rows",
     "streams_runtime.common.murmur3",
     "streams_runtime.logs.partitioner",
+    "streams_runtime.state_stores.known_keys",
     "streams_runtime.state_stores.thread_cache",
+    "streams_runtime.state_stores.window_keys",
 )
 
 

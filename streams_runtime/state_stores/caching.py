@@ -159,11 +159,11 @@ class CachingWindowStore(CachingStore[ChangeLoggingWindowBytesStore]):
         super().__init__(inner)
         self._segment_interval_ms = segment_interval_ms
 
-    def put(self, key: bytes, value: bytes | None, start_ms: int) -> int:
+    def put(self, key: bytes, value: bytes | None, start_ms: int) -> bytes:
         if self.cache is None:
             return self.inner.put(key, value, start_ms)
         self.cache.put(key, value)
-        return 0
+        return key
 
     def fetch(self, key: bytes, start_ms: int) -> bytes | None:
         cache = self.cache

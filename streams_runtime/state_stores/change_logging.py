@@ -29,7 +29,7 @@ from streams_runtime.state_stores.state_store import (
     WrappedStateStore,
 )
 from streams_runtime.state_stores.value_and_timestamp import TIMESTAMP_BYTES, unpack_timestamp
-from streams_runtime.state_stores.window_keys import SUFFIX_BYTES, suffix_of, window_key
+from streams_runtime.state_stores.window_keys import suffix_of
 
 
 class _NotLogged:
@@ -104,7 +104,7 @@ class ChangeLoggingStore(LoggedStore[Inner], ABC):
 
         `key`: the key in the form that the changelog contains. `value`: the value in the form that the store contains.
         """
-        self.check_logged(key, *self._logged(value, self._clock.record_timestamp_ms))
+        self._checked(key, value)
 
     @abstractmethod
     def put_checked(self, key: bytes, value: bytes | None, record_ms: int) -> None:
@@ -113,6 +113,12 @@ class ChangeLoggingStore(LoggedStore[Inner], ABC):
         `key`: the key in the form that the changelog contains. `value`: the value in the form that the store contains.
         `record_ms`: the timestamp of the record that made the change.
         """
+
+    def _checked(self, key: bytes, value: bytes | None) -> tuple[bytes | None, int]:
+        """Returns the value and the timestamp of the changelog record of a change. Raises the errors of `check`."""
+        logged, timestamp_ms = self._logged(value, self._clock.record_timestamp_ms)
+        self.check_logged(key, logged, timestamp_ms)
+        return logged, timestamp_ms
 
     def _logged(self, value: bytes | None, record_ms: int) -> tuple[bytes | None, int]:
         """For a stored value, returns the value and the timestamp of its changelog record."""
@@ -130,8 +136,7 @@ class ChangeLoggingKeyValueBytesStore(ChangeLoggingStore[KeyValueBytesStore]):
         self.scan, self.approximate_num_entries = inner.scan, inner.approximate_num_entries
 
     def put(self, key: bytes, value: bytes | None) -> None:
-        logged, timestamp_ms = self._logged(value, self._clock.record_timestamp_ms)
-        self.check_logged(key, logged, timestamp_ms)
+        logged, timestamp_ms = self._checked(key, value)
         self.inner.put(key, value)
         self._log_change(self._name, key, logged, timestamp_ms)
 
@@ -157,14 +162,11 @@ class ChangeLoggingWindowBytesStore(ChangeLoggingStore[WindowBytesStore]):
         super().__init__(inner, timestamped=timestamped)
         self.fetch, self.fetch_range, self.fetch_all = inner.fetch, inner.fetch_range, inner.fetch_all
 
-    def put(self, key: bytes, value: bytes | None, start_ms: int) -> int:
-        logged, timestamp_ms = self._logged(value, self._clock.record_timestamp_ms)
-        self.check_logged(key, logged, timestamp_ms)
-        sequence = self.inner.put(key, value, start_ms)
-        if sequence:  # `key` has the sequence number 0. Any other number needs a new key.
-            key = window_key(key[:-SUFFIX_BYTES], start_ms, sequence)
-        self._log_change(self._name, key, logged, timestamp_ms)
-        return sequence
+    def put(self, key: bytes, value: bytes | None, start_ms: int) -> bytes:
+        logged, timestamp_ms = self._checked(key, value)
+        logged_key = self.inner.put(key, value, start_ms)
+        self._log_change(self._name, logged_key, logged, timestamp_ms)
+        return logged_key
 
     def put_checked(self, key: bytes, value: bytes | None, record_ms: int) -> None:
         logged, timestamp_ms = self._logged(value, record_ms)
@@ -184,8 +186,7 @@ class ChangeLoggingSessionBytesStore(ChangeLoggingStore[SessionBytesStore]):
         self.find_sessions, self.find_sessions_by_end = inner.find_sessions, inner.find_sessions_by_end
 
     def put(self, session_key: bytes, value: bytes | None) -> None:
-        record_ms = self._clock.record_timestamp_ms
-        self.check_logged(session_key, value, record_ms)
+        _, record_ms = self._checked(session_key, value)
         self.inner.put(session_key, value)
         self._log_change(self._name, session_key, value, record_ms)
 
@@ -194,7 +195,6 @@ class ChangeLoggingSessionBytesStore(ChangeLoggingStore[SessionBytesStore]):
         self._log_change(self._name, key, value, record_ms)
 
     def remove(self, session_key: bytes) -> None:
-        record_ms = self._clock.record_timestamp_ms
-        self.check_logged(session_key, None, record_ms)
+        _, record_ms = self._checked(session_key, None)
         self.inner.remove(session_key)
         self._log_change(self._name, session_key, None, record_ms)

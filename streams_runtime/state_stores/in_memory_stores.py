@@ -26,6 +26,7 @@ from streams_runtime.state_stores.window_keys import (
     is_window_key,
     next_sequence,
     suffix_of,
+    window_key,
 )
 
 Entry = TypeVar("Entry")
@@ -235,7 +236,7 @@ class ExpiringInMemoryStore(InMemoryStore, ABC, Generic[Entry]):
 
     def __init__(self, name: str, retention_ms: int) -> None:
         super().__init__(name)
-        self._retention = WindowRetention(retention_ms)
+        self._retention = WindowRetention(retention_ms, self._drop_expired)
         self._buckets: WindowBuckets[Entry] = WindowBuckets()
         self._expired: Callable[[str], None] = ignore_expired
 
@@ -256,7 +257,7 @@ class ExpiringInMemoryStore(InMemoryStore, ABC, Generic[Entry]):
         """Drops the content. Open iterators raise InvalidStateStore."""
         self.is_open = False
         self._buckets = WindowBuckets()
-        self._retention = WindowRetention(self._retention.retention_ms)
+        self._retention = WindowRetention(self._retention.retention_ms, self._drop_expired)
 
     @abstractmethod
     def _is_key(self, key: bytes) -> bool:
@@ -269,10 +270,11 @@ class ExpiringInMemoryStore(InMemoryStore, ABC, Generic[Entry]):
         """Advances observed stream time, and drops the segments that expire. Returns True if an entry with this time
         can be read.
         """
-        retention = self._retention
-        if time_ms > retention.observed_ms and retention.observe(time_ms):
-            self._drop_before(retention.first_live_segment * retention.segment_interval_ms)
-        return time_ms >= retention.earliest_readable_ms
+        self._retention.observe(time_ms)
+        return time_ms >= self._retention.earliest_readable_ms
+
+    def _drop_expired(self) -> None:
+        self._drop_before(self._retention.first_live_segment * self._retention.segment_interval_ms)
 
     def _drop_before(self, time_ms: int) -> None:
         self._buckets.remove_before(time_ms)
@@ -361,13 +363,13 @@ class _InMemoryWindows(ExpiringInMemoryStore[Entry]):
 class InMemoryWindowStore(_InMemoryWindows[bytes]):
     """A `WindowBytesStore` with one value for each key and start."""
 
-    def put(self, key: bytes, value: bytes | None, start_ms: int) -> int:
+    def put(self, key: bytes, value: bytes | None, start_ms: int) -> bytes:
         self._require_open()
         if self._observe(start_ms):
             self._set(key[:-SUFFIX_BYTES], value, start_ms, 0)
         else:
             self._expired(self.name)
-        return 0
+        return key
 
     def _set(self, key: bytes, value: bytes | None, start_ms: int, sequence: int) -> None:
         if value is not None:
@@ -391,7 +393,7 @@ class InMemoryDuplicatesWindowStore(_InMemoryWindows[dict[int, bytes]]):
         super().__init__(name, retention_ms)
         self._sequence = 0
 
-    def put(self, key: bytes, value: bytes | None, start_ms: int) -> int:
+    def put(self, key: bytes, value: bytes | None, start_ms: int) -> bytes:
         self._require_open()
         plain_key = key[:-SUFFIX_BYTES]
         self._sequence = self._free_sequence(plain_key, start_ms, next_sequence(self._sequence))
@@ -399,7 +401,7 @@ class InMemoryDuplicatesWindowStore(_InMemoryWindows[dict[int, bytes]]):
             self._expired(self.name)
         elif value is not None:
             self._set(plain_key, value, start_ms, self._sequence)
-        return self._sequence
+        return window_key(plain_key, start_ms, self._sequence)
 
     def _set(self, key: bytes, value: bytes | None, start_ms: int, sequence: int) -> None:
         if value is not None:

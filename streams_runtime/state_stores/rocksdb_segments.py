@@ -20,7 +20,6 @@ from __future__ import annotations
 
 import logging
 from abc import abstractmethod
-from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -31,6 +30,7 @@ from threading import get_ident
 from streams_runtime.common.errors import ChangelogOfAnotherKind
 from streams_runtime.common.records import BytesColumn
 from streams_runtime.logs.base import RecordBatch
+from streams_runtime.state_stores.known_keys import KnownKeys
 from streams_runtime.state_stores.rocksdb import RocksDBStore
 from streams_runtime.state_stores.state_store import (
     Entries,
@@ -45,11 +45,6 @@ from streams_runtime.state_stores.window_keys import NO_STREAM_TIME_MS, SEGMENT_
 
 INDEX = b"\x80"
 """The first byte of all index keys. Segment numbers are not negative, so their first byte is lower."""
-
-MAX_KNOWN_KEYS = 1_000
-MAX_KNOWN_RECORD_KEYS = 100_000
-_NO_KEYS: list[bytes] = []
-"""Stands for the keys of a record key that is not in a dictionary. It is never changed."""
 
 _MOVE_BATCH_SIZE = 10_000
 
@@ -116,89 +111,48 @@ class RocksDBSegmentedStore(SegmentedStore):
     entries that have expired by the stream time of all changes.
     """
 
-    def __init__(self, name: str, file_format: StoreFormat, keys: SegmentedKeys) -> None:
-        """`file_format`: with a retention and a segment interval."""
-        assert file_format.retention_ms is not None
+    def __init__(
+        self, name: str, file_format: StoreFormat, keys: SegmentedKeys, *, reads_expiring: bool = False
+    ) -> None:
+        """`file_format`: with a retention and a segment interval. `reads_expiring`: see `WindowRetention`."""
         self._file_format = file_format
+        self._reads_expiring = reads_expiring
         database = RocksDBStore(name, file_format, self._convert)
         super().__init__(TransactionBuffer(database, self._note_eviction), INDEX)
         self._keys = keys
         self._times_of = itemgetter(keys.time)
-        self._retention = self._new_retention(file_format.retention_ms)
-        self._newest_ms = NO_STREAM_TIME_MS
-        """An upper bound for the times of all entries in the store."""
-        self._known: dict[bytes, list[bytes] | None] = {}
-        """The sorted keys of all entries of some record keys; None for a record key with more than MAX_KNOWN_KEYS
-        entries. Without these keys, each read of a record key would need a seek in RocksDB for each segment. A seek is
-        slow where many entries were deleted, as with sessions.
-        """
-        self._recent: dict[bytes, list[bytes] | None] = {}
-        """Like `_known`, for the other record keys, but only with the keys that were put since the last eviction. So a
-        read of times from `_recent_from_ms` on needs no seek, also if each record has another key.
-        """
-        self._recent_from_ms: int | None = None
-        """All entries with this time or a later time are in `_known` or `_recent`. None until a record key was read,
-        because many operators read only single windows.
-        """
+        self._start()
 
     def _opened(self) -> None:
-        self._retention, segments = self._new_retention(self._retention.retention_ms), self._segments.numbers
-        interval_ms = self._retention.segment_interval_ms
-        self._newest_ms = (segments[-1] + 1) * interval_ms - 1 if segments else NO_STREAM_TIME_MS
+        self._start()
         self._note_eviction()
 
-    def _new_retention(self, retention_ms: int) -> WindowRetention:
-        return WindowRetention(retention_ms)
+    def _start(self) -> None:
+        retention_ms, segments = self._file_format.retention_ms, self._segments.numbers
+        assert retention_ms is not None
+        self._retention = WindowRetention(retention_ms, self._drop_expired, reads_expiring=self._reads_expiring)
+        newest_ms = (segments[-1] + 1) * self._retention.segment_interval_ms - 1 if segments else NO_STREAM_TIME_MS
+        self._known = KnownKeys(self._keys.suffix_bytes, self._retention, newest_ms, self._stored_keys)
 
     def _note_eviction(self) -> None:
         """Is called when keys have left the read cache, or are written to RocksDB directly."""
-        self._known.clear()
-        self._recent.clear()
-        if self._recent_from_ms is not None:
-            self._recent_from_ms = self._newest_ms + 1
+        self._known.forget()
 
     # --- changes
 
-    def observe(self, time_ms: int) -> bool:
-        """Advances observed stream time. Returns False if the segment of this time has expired."""
-        retention = self._retention
-        if time_ms > retention.observed_ms and retention.observe(time_ms):
-            self._drop_expired()
-        return time_ms // retention.segment_interval_ms >= retention.first_live_segment
-
-    def put_live(self, key: bytes, value: bytes | None, time_ms: int) -> None:
-        """Puts an entry whose segment has not expired."""
-        segment = time_ms // self._retention.segment_interval_ms
+    def put_live(self, key: bytes, value: bytes | None, time_ms: int) -> bool:
+        """Advances observed stream time. Puts an entry and returns True, unless its segment has expired."""
+        segment = self._retention.observe(time_ms)
+        if segment is None:
+            return False
         if segment not in self._segments.numbers:
             self._segments.numbers = tuple(sorted((*self._segments.numbers, segment)))
-        if time_ms > self._newest_ms:
-            self._newest_ms = time_ms
-        self.inner.put(segment_prefix(segment) + key, value)
+        stored = segment_prefix(segment) + key
+        self._known.note(stored, time_ms, value is None)
+        self.inner.put(stored, value)
         if self._file_format.time_ordered:
             self.inner.put(self._index_key(key), None if value is None else b"")
-        if self._recent_from_ms is not None:
-            self._note_key(key, is_deleted=value is None)
-
-    def _note_key(self, key: bytes, *, is_deleted: bool) -> None:
-        record_key = key[: -self._keys.suffix_bytes]
-        known = self._known if record_key in self._known else self._recent
-        keys = known.get(record_key, _NO_KEYS)
-        if keys is _NO_KEYS:
-            if len(known) >= MAX_KNOWN_RECORD_KEYS:
-                self._note_eviction()
-            keys = known[record_key] = []
-        if keys is None:
-            return
-        place = bisect_left(keys, key)
-        is_present = place < len(keys) and keys[place] == key
-        if is_deleted and is_present:
-            del keys[place]
-        elif not is_deleted and not is_present:
-            keys.insert(place, key)
-            if len(keys) > MAX_KNOWN_KEYS:
-                live_ms = self._retention.first_live_segment * self._retention.segment_interval_ms
-                keys = [each for each in keys if self._keys.time_of(each) >= live_ms]
-                known[record_key] = keys if len(keys) <= MAX_KNOWN_KEYS else None
+        return True
 
     def _drop_expired(self) -> None:
         first_live, segments = self._retention.first_live_segment, self._segments.numbers
@@ -232,48 +186,20 @@ class RocksDBSegmentedStore(SegmentedStore):
         segments = reversed(self._segments.numbers) if reverse else self._segments.numbers
         return [segment for segment in segments if first <= segment <= last] if from_ms <= to_ms else []
 
-    def entries_of_key(self, record_key: bytes, first: bytes, last: bytes) -> Entries | None:
-        """Returns the keys and values of a record key's entries, from the key `first` to the key `last`, inclusive.
-        Values are read when the iterator reaches them. Returns None if the caller has to read the database: in another
-        thread, and if there are too many entries.
-        """
-        if get_ident() != self.inner.owner_thread:
-            return None
-        time_of = self._keys.time_of
-        if record_key in self._known:
-            keys = self._known[record_key]
-        elif self._recent_from_ms is not None and time_of(first) >= self._recent_from_ms:
-            keys = self._recent.get(record_key, _NO_KEYS)
-        else:
-            if self._recent_from_ms is None:
-                self._recent_from_ms = self._newest_ms + 1
-            keys = self._load_known(record_key)
-        if keys is None:
-            return None
-        found = keys[bisect_left(keys, first) : bisect_right(keys, last)]
-        if not found:
-            return iter(())
-        interval_ms, get = self._retention.segment_interval_ms, self.inner.get
-        return (
-            (key, value)
-            for key in found
-            if (value := get(segment_prefix(time_of(key) // interval_ms) + key)) is not None
-        )
+    def known_keys(self, record_key: bytes, from_ms: int, to_ms: int) -> list[bytes] | None:
+        """See `KnownKeys.between`. Also returns None in another thread, which has to read the database."""
+        return self._known.between(record_key, from_ms, to_ms) if get_ident() == self.inner.owner_thread else None
 
-    def _load_known(self, record_key: bytes) -> list[bytes] | None:
-        if len(self._known) >= MAX_KNOWN_RECORD_KEYS:
-            self._note_eviction()
+    def _stored_keys(self, record_key: bytes, limit: int) -> list[tuple[int, bytes]]:
+        """Returns the times and the stored keys of a record key's first entries, at most `limit`."""
         interval_ms = self._retention.segment_interval_ms
         ranges: list[tuple[bytes, bytes]] = []
         for segment in self._segments.numbers:
             prefixed, from_ms = segment_prefix(segment) + record_key, segment * interval_ms
             ranges.append((prefixed + _time_bytes(from_ms), prefixed + _time_bytes(from_ms + interval_ms)))
         length = SEGMENT_BYTES + len(record_key) + self._keys.suffix_bytes
-        stored = (key[SEGMENT_BYTES:] for key, _ in self.inner.scan_ranges(ranges) if len(key) == length)
-        keys = list(islice(stored, MAX_KNOWN_KEYS + 1))
-        self._recent.pop(record_key, None)
-        self._known[record_key] = known = keys if len(keys) <= MAX_KNOWN_KEYS else None
-        return known
+        stored = (key for key, _ in self.inner.scan_ranges(ranges) if len(key) == length)
+        return [(self._keys.time_of(key), key) for key in islice(stored, limit)]
 
     def entries_by_time(self, from_ms: int, to_ms: int, reverse: bool = False) -> Iterator[tuple[bytes, bytes]]:
         """Returns the entries whose times are between the bounds, inclusive, in the order of the index, or in the
@@ -307,11 +233,10 @@ class RocksDBSegmentedStore(SegmentedStore):
             raise ChangelogOfAnotherKind(self.name, batch.partition, batch.offsets, foreign, self._keys.kind)
         # the times are big-endian and not negative, so the order of their bytes is the order of the times
         first, last = int.from_bytes(min(times), "big"), int.from_bytes(max(times), "big")
-        if self._retention.observe(last):
-            # The records are written together with this deletion. A close after the restore could drop a later one,
-            # and the stored offset would say that the records which have expired the segments were read.
-            self._drop_expired()
-        self._newest_ms = max(self._newest_ms, last)
+        # If segments expire, the records are written together with this deletion. A close after the restore could drop
+        # a later deletion, and the stored offset would say that the records which have expired the segments were read.
+        self._retention.observe(last)
+        self._known.newest_ms = max(self._known.newest_ms, last)
         self._write_restored(keys, values, times, first, last, offset)
 
     def _columns(self, batch: RecordBatch) -> tuple[Sequence[bytes], BytesColumn, list[bytes]]:

@@ -43,17 +43,12 @@ class RocksDBSessionStore(RocksDBSegmentedStore):
         super().__init__(name, StoreFormat(StoreKind.SESSION, retention_ms, interval_ms, time_ordered), _KEYS)
 
     def put(self, session_key: bytes, value: bytes | None) -> None:
-        end_ms = end_of(session_key)
-        if self.observe(end_ms):
-            self.put_live(session_key, value, end_ms)
-        else:
+        if not self.put_live(session_key, value, end_of(session_key)):
             self.inner.require_open()
             self._expired(self.name)
 
     def remove(self, session_key: bytes) -> None:
-        end_ms = end_of(session_key)
-        if self.observe(end_ms):
-            self.put_live(session_key, None, end_ms)
+        self.put_live(session_key, None, end_of(session_key))
 
     def fetch_session(self, session_key: bytes) -> bytes | None:
         end_ms = end_of(session_key)
@@ -68,15 +63,17 @@ class RocksDBSessionStore(RocksDBSegmentedStore):
         self.inner.require_open()
         if latest_ms < 0 or earliest_ms > JAVA_LONG_MAX:
             return iter(())
-        entries, key = None, wanted.one_key
-        if key is not None:
-            last = session_key(key, latest_ms, JAVA_LONG_MAX)
-            entries = self.entries_of_key(key, session_key(key, 0, earliest_ms), last)
-        if entries is None:
+        key, get = wanted.one_key, self.inner.get
+        known = None if key is None else self.known_keys(key, earliest_ms, JAVA_LONG_MAX)
+        if known is None:
             wanted = SessionRange(wanted.first, wanted.last, earliest_ms, latest_ms)
             found = (entry for entry in self._scanned(wanted) if wanted.includes(entry[0]))
-        else:  # these are within the other bounds, because the end comes before the start in a session key
-            found = (entry for entry in entries if session_bounds(entry[0])[1] <= latest_ms)
+        else:
+            found = (
+                (stored[SEGMENT_BYTES:], value)
+                for stored in known
+                if session_bounds(stored)[1] <= latest_ms and (value := get(stored)) is not None
+            )
         return reversed(list(found)) if reverse else found
 
     def _scanned(self, wanted: SessionRange) -> Entries:

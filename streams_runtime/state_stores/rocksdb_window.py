@@ -22,7 +22,6 @@ from streams_runtime.state_stores.window_keys import (
     SEGMENT_BYTES,
     START,
     SUFFIX_BYTES,
-    WindowRetention,
     are_segmented_window_keys,
     are_window_keys,
     is_key_between,
@@ -62,7 +61,7 @@ class RocksDBWindowStore(RocksDBSegmentedStore):
             is_key=lambda key: is_window_key(key, duplicates=retain_duplicates),
             are_keys=lambda keys, starts: are_window_keys(keys, starts, duplicates=retain_duplicates),
         )
-        super().__init__(name, file_format, keys)
+        super().__init__(name, file_format, keys, reads_expiring=time_ordered)
         self._retain_duplicates = retain_duplicates
         self._sequence = 0
         self._numbered_to_ms = NO_STREAM_TIME_MS
@@ -70,33 +69,26 @@ class RocksDBWindowStore(RocksDBSegmentedStore):
         self._in_memory_from_ms = 0
         """All windows with this start or a later start are in memory, and are never read from RocksDB."""
 
-    def _new_retention(self, retention_ms: int) -> WindowRetention:
-        return WindowRetention(retention_ms, reads_expiring=self._file_format.time_ordered)
-
     def open(self, context: StoreContext) -> None:
         if not self.is_open:
             self._sequence = 0
             super().open(context)
-            self._numbered_to_ms = self._newest_ms
+            self._numbered_to_ms = self._known.newest_ms
 
     def restore(self, batch: RecordBatch) -> None:
         super().restore(batch)
-        self._numbered_to_ms = self._newest_ms
+        self._numbered_to_ms = self._known.newest_ms
 
-    def put(self, key: bytes, value: bytes | None, start_ms: int) -> int:
-        sequence = 0
+    def put(self, key: bytes, value: bytes | None, start_ms: int) -> bytes:
         if self._retain_duplicates:
-            sequence = self._sequence = self._next_sequence(key, start_ms)
+            self._sequence = self._next_sequence(key, start_ms)
+            key = window_key(key[:-SUFFIX_BYTES], start_ms, self._sequence)
             if value is None:
-                return sequence
-        if not self.observe(start_ms):
+                return key
+        if not self.put_live(key, value, start_ms):
             self.inner.require_open()
             self._expired(self.name)
-            return sequence
-        if sequence:
-            key = window_key(key[:-SUFFIX_BYTES], start_ms, sequence)
-        self.put_live(key, value, start_ms)
-        return sequence
+        return key
 
     def fetch(self, key: bytes, start_ms: int) -> bytes | None:
         buffer, retention = self.inner, self._retention
@@ -105,7 +97,7 @@ class RocksDBWindowStore(RocksDBSegmentedStore):
             return None
         stored = segment_prefix(start_ms // retention.segment_interval_ms) + key
         if start_ms >= self._in_memory_from_ms and get_ident() == buffer.owner_thread:
-            if start_ms > self._newest_ms:
+            if start_ms > self._known.newest_ms:
                 return None
             if not self._retain_duplicates:
                 return buffer.get_in_memory(stored)
@@ -120,13 +112,13 @@ class RocksDBWindowStore(RocksDBSegmentedStore):
     def fetch_range(
         self, key: bytes, from_ms: int, to_ms: int, *, reverse: bool = False
     ) -> Iterator[tuple[int, bytes]]:
+        known = self.known_keys(key, from_ms, to_ms)
+        if known is not None:
+            if not known:  # frequent in joins, and cheaper than an iterator over no keys
+                return iter(())
+            found, get = reversed(known) if reverse else known, self.inner.get
+            return ((suffix_of(stored)[0], value) for stored in found if (value := get(stored)) is not None)
         from_ms, to_ms = max(from_ms, self._retention.earliest_readable_ms), min(to_ms, JAVA_LONG_MAX)
-        if 0 <= from_ms <= to_ms:
-            first, last = window_key(key, from_ms, 0), window_key(key, to_ms, MAX_SEQUENCE)
-            known = self.entries_of_key(key, first, last)
-            if known is not None:
-                found = reversed(list(known)) if reverse else known
-                return ((suffix_of(each)[0], value) for each, value in found)
         length = SEGMENT_BYTES + len(key) + SUFFIX_BYTES
 
         def ranges() -> list[tuple[bytes, bytes]]:
@@ -175,7 +167,7 @@ class RocksDBWindowStore(RocksDBSegmentedStore):
             while self.inner.get(window_key(prefixed, start_ms, sequence)) is not None:
                 sequence = next_sequence(sequence)
         if sequence < self._sequence:  # after the highest number, the numbers begin again
-            self._numbered_to_ms = self._newest_ms
+            self._numbered_to_ms = self._known.newest_ms
         return sequence
 
     def _note_eviction(self) -> None:
@@ -183,7 +175,7 @@ class RocksDBWindowStore(RocksDBSegmentedStore):
         windows will be in memory.
         """
         super()._note_eviction()
-        self._in_memory_from_ms = self._newest_ms + 1
+        self._in_memory_from_ms = self._known.newest_ms + 1
 
     def _may_be_stored(self, stored: bytes) -> bool:
         return are_segmented_window_keys(stored)

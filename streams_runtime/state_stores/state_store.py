@@ -243,14 +243,14 @@ class WindowBytesStore(StateStore, Protocol):
     observed stream time minus retention. Observed stream time is the highest start of all windows that were put or
     restored after the store was opened.
 
-    Source: `WindowStore<Bytes, byte[]>`. Differs from Kafka: `put` returns the sequence number in the store, and the
-    changelog record gets the same number. In Kafka, the store and the change-logging layer have separate sequence
+    Source: `WindowStore<Bytes, byte[]>`. Differs from Kafka: the changelog record has the sequence number of
+    the store. In Kafka, the store and the change-logging layer have separate sequence
     numbers, which differ after a put of None.
     """
 
-    def put(self, key: bytes, value: bytes | None, start_ms: int) -> int:
-        """Puts a value. Returns the sequence number for the changelog. In a store without duplicates, the sequence
-        number is 0.
+    def put(self, key: bytes, value: bytes | None, start_ms: int) -> bytes:
+        """Puts a value. Returns the key of the changelog record. In a store without duplicates, its sequence number is
+        0.
 
         `key`: the window key for `start_ms`, with sequence number 0. The value None deletes the window. A store with
         duplicates ignores the value None, but uses up a sequence number. A store in memory drops each put into an

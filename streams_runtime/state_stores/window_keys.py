@@ -38,23 +38,24 @@ START = slice(-12, -4)
 """The slice of a window key that contains the window's start."""
 
 _SUFFIX = struct.Struct(">qi")
+_pack, _unpack_from = _SUFFIX.pack, _SUFFIX.unpack_from
 _TEXT_START, _TEXT_SEQUENCE = 0x2020202020202020, 0x20202020
 _LENGTH_OF_START, _NO_SEQUENCE, _NEGATIVE = {8}, {bytes(SEQUENCE_BYTES)}, b"\x80"
 _sequence_bytes = itemgetter(slice(-SEQUENCE_BYTES, None))
 
 
 def window_key(key: bytes, start_ms: int, sequence: int) -> bytes:
-    return key + _SUFFIX.pack(start_ms, sequence)
+    return key + _pack(start_ms, sequence)
 
 
 def suffix_of(window_key: bytes) -> tuple[int, int]:
     """Returns the window start and the sequence number of a window key."""
-    return _SUFFIX.unpack_from(window_key, len(window_key) - SUFFIX_BYTES)
+    return _unpack_from(window_key, len(window_key) - SUFFIX_BYTES)
 
 
 def last_window_key(last: bytes) -> bytes:
     """Returns a bound that no window key of a key up to `last` exceeds."""
-    return last_suffixed(last, _SUFFIX.pack(JAVA_LONG_MAX, MAX_SEQUENCE))
+    return last_suffixed(last, _pack(JAVA_LONG_MAX, MAX_SEQUENCE))
 
 
 def is_key_between(first: bytes | None, last: bytes | None) -> Callable[[bytes], bool]:
@@ -134,12 +135,15 @@ class WindowRetention:
     time it is opened. Only the task's thread changes the object.
     """
 
-    def __init__(self, retention_ms: int, *, reads_expiring: bool = False) -> None:
-        """`reads_expiring`: True if a window can still be read when its start is equal to observed stream time minus
-        retention.
+    def __init__(
+        self, retention_ms: int, on_expiry: Callable[[], None] | None = None, *, reads_expiring: bool = False
+    ) -> None:
+        """`on_expiry`: is called when segments have expired. `reads_expiring`: True if a window can still be read when
+        its start is equal to observed stream time minus retention.
         """
         self.retention_ms = retention_ms
-        self.reads_expiring = reads_expiring
+        self._on_expiry = on_expiry
+        self._reads_expiring = reads_expiring
         self.segment_interval_ms = segment_interval_ms(retention_ms)
         self.observed_ms = NO_STREAM_TIME_MS
         self.first_live_segment = 0
@@ -147,19 +151,20 @@ class WindowRetention:
         """When observed stream time reaches this time, the next segment expires."""
         self.earliest_readable_ms = 0
 
-    def observe(self, start_ms: int) -> bool:
-        """Advances observed stream time. Returns True if segments have expired. After this call, all segments below
-        `first_live_segment` have expired.
+    def observe(self, start_ms: int) -> int | None:
+        """Advances observed stream time. Returns the number of the segment of this time, or None if the segment has
+        expired. All segments below `first_live_segment` have expired.
         """
-        if start_ms <= self.observed_ms:
-            return False
-        self.observed_ms = start_ms
-        self.earliest_readable_ms = max(0, start_ms - self.retention_ms + (0 if self.reads_expiring else 1))
-        if start_ms < self.next_expiry_ms:
-            return False
-        self.first_live_segment = (start_ms - self.retention_ms) // self.segment_interval_ms
-        self.next_expiry_ms = (self.first_live_segment + 1) * self.segment_interval_ms + self.retention_ms
-        return True
+        if start_ms > self.observed_ms:
+            self.observed_ms = start_ms
+            self.earliest_readable_ms = max(0, start_ms - self.retention_ms + (0 if self._reads_expiring else 1))
+            if start_ms >= self.next_expiry_ms:
+                self.first_live_segment = (start_ms - self.retention_ms) // self.segment_interval_ms
+                self.next_expiry_ms = (self.first_live_segment + 1) * self.segment_interval_ms + self.retention_ms
+                if self._on_expiry is not None:
+                    self._on_expiry()
+        segment: int = start_ms // self.segment_interval_ms
+        return segment if segment >= self.first_live_segment else None
 
 
 def segment_interval_ms(retention_ms: int) -> int:

@@ -11,7 +11,7 @@ import pytest
 from assignor.types import JAVA_LONG_MAX
 from streams_runtime import STRING, IsolationLevel, StreamsRuntimeError, Windowed, session_store
 from streams_runtime.common.errors import ChangelogOfAnotherKind
-from streams_runtime.state_stores import rocksdb_segments
+from streams_runtime.state_stores import known_keys
 from streams_runtime.state_stores.session import SessionStore
 from streams_runtime.state_stores.session_keys import session_key
 from streams_runtime.state_stores.state_store import read_only
@@ -194,8 +194,8 @@ def test_should_find_the_same_sessions_on_disk_as_in_memory(
     """After commits and reopening. `most_known`: of how many sessions of a key the store remembers the keys.
     `most_record_keys`: of how many record keys the store remembers sessions.
     """
-    monkeypatch.setattr(rocksdb_segments, "MAX_KNOWN_KEYS", most_known)
-    monkeypatch.setattr(rocksdb_segments, "MAX_KNOWN_RECORD_KEYS", most_record_keys)
+    monkeypatch.setattr(known_keys, "MAX_KNOWN_KEYS", most_known)
+    monkeypatch.setattr(known_keys, "MAX_KNOWN_RECORD_KEYS", most_record_keys)
     drawn = random.Random(7)
     changes = RecordedChanges()
     disk, memory = on_disk(), session_store("s", STRING, STRING, retention_ms=RETENTION_MS, persistent=False).build()

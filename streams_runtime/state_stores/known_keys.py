@@ -1,0 +1,117 @@
+"""The index of the stored keys that are in memory, by record key, of a store on disk with segments.
+
+Without the index, each read of a record key would need a seek in RocksDB for each segment. A seek is slow where many
+entries were deleted, as with sessions.
+"""
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Sequence
+
+from streams_runtime.state_stores.window_keys import SEGMENT_BYTES, WindowRetention
+
+MAX_KNOWN_KEYS = 1_000
+MAX_KNOWN_RECORD_KEYS = 100_000
+
+_Keys = tuple[list[int], list[bytes]]
+"""The stored keys of a record key in ascending order, which is also the order of time, and before them their times."""
+
+_NO_KEYS: _Keys = ([], [])
+"""Stands for the keys of a record key that is not in a dictionary. It is never changed."""
+
+
+class KnownKeys:
+    """The stored keys of some record keys. Only the task's thread uses this object.
+
+    `newest_ms`: an upper bound for the times of all entries in the store.
+    """
+
+    def __init__(
+        self,
+        suffix_bytes: int,
+        retention: WindowRetention,
+        newest_ms: int,
+        load: Callable[[bytes, int], Sequence[tuple[int, bytes]]],
+    ) -> None:
+        """`suffix_bytes`: the number of bytes of a stored key after the record key. `load`: a function (record key,
+        limit) that reads the times and the stored keys of a record key from the store, in ascending order.
+        """
+        self.newest_ms = newest_ms
+        self._suffix_bytes = suffix_bytes
+        self._retention = retention
+        self._load = load
+        self._complete: dict[bytes, _Keys | None] = {}
+        """The keys of all entries of some record keys; None for a record key with more than MAX_KNOWN_KEYS entries."""
+        self._recent: dict[bytes, _Keys | None] = {}
+        """Like `_complete`, for the other record keys, but only with the keys that were put since the last `forget`. So
+        a read of times from `_recent_from_ms` on needs no seek, also if each record has another key.
+        """
+        self._recent_from_ms: int | None = None
+        """All entries with this time or a later time are in `_complete` or `_recent`. None until a record key was read,
+        because many operators read only single windows.
+        """
+
+    def forget(self) -> None:
+        """Is called when entries have left the memory."""
+        self._complete.clear()
+        self._recent.clear()
+        if self._recent_from_ms is not None:
+            self._recent_from_ms = self.newest_ms + 1
+
+    def note(self, stored_key: bytes, time_ms: int, is_deleted: bool) -> None:
+        """Is called before an entry is put or deleted, because the put may make entries leave the memory."""
+        if time_ms > self.newest_ms:
+            self.newest_ms = time_ms
+        if self._recent_from_ms is None:
+            return
+        record_key = stored_key[SEGMENT_BYTES : len(stored_key) - self._suffix_bytes]
+        index = self._complete if record_key in self._complete else self._recent
+        known = index.get(record_key, _NO_KEYS)
+        if known is None:
+            return
+        if known is _NO_KEYS:
+            if len(index) >= MAX_KNOWN_RECORD_KEYS:
+                self.forget()
+            known = index[record_key] = ([], [])
+        times, keys = known
+        # most entries are the newest of their record key
+        place = len(keys) if not keys or keys[-1] < stored_key else bisect_left(keys, stored_key)
+        is_present = place < len(keys) and keys[place] == stored_key
+        if is_deleted and is_present:
+            del times[place], keys[place]
+        elif not is_deleted and not is_present:
+            times.insert(place, time_ms)
+            keys.insert(place, stored_key)
+            if len(keys) > MAX_KNOWN_KEYS:
+                expired = bisect_left(times, self._retention.first_live_segment * self._retention.segment_interval_ms)
+                del times[:expired], keys[:expired]
+                if len(keys) > MAX_KNOWN_KEYS:
+                    index[record_key] = None
+
+    def between(self, record_key: bytes, from_ms: int, to_ms: int) -> list[bytes] | None:
+        """Returns the stored keys of a record key's readable entries with times between the bounds, inclusive, in
+        ascending order. Returns None if there are too many entries.
+        """
+        if from_ms < self._retention.earliest_readable_ms:
+            from_ms = self._retention.earliest_readable_ms
+        known = self._complete.get(record_key, _NO_KEYS)
+        if known is _NO_KEYS:
+            if self._recent_from_ms is not None and from_ms >= self._recent_from_ms:
+                known = self._recent.get(record_key, _NO_KEYS)
+            else:
+                known = self._loaded(record_key)
+        if known is None:
+            return None
+        times, keys = known
+        first = bisect_left(times, from_ms)
+        return keys[first : bisect_right(times, to_ms, first)]
+
+    def _loaded(self, record_key: bytes) -> _Keys | None:
+        if self._recent_from_ms is None:
+            self._recent_from_ms = self.newest_ms + 1
+        if len(self._complete) >= MAX_KNOWN_RECORD_KEYS:
+            self.forget()
+        found = self._load(record_key, MAX_KNOWN_KEYS + 1)
+        self._recent.pop(record_key, None)
+        keys = ([time_ms for time_ms, _ in found], [key for _, key in found]) if len(found) <= MAX_KNOWN_KEYS else None
+        self._complete[record_key] = keys
+        return keys
