@@ -120,7 +120,7 @@ class KStreamKStreamJoin(Operator):
                 self._join_closed_with_none(unjoined, after_ms, hand_on, context)
             to_ms = max(0, timestamp_ms + after_ms)
             has_partner = False
-            for other_ms, other in fetch_range(key, max(0, timestamp_ms - before_ms), to_ms):
+            for other_ms, other in fetch_range(key, timestamp_ms - before_ms, to_ms):
                 has_partner = True
                 if unjoined is not None:
                     current.timestamp_ms, current.headers = timestamp_ms, headers
@@ -182,9 +182,9 @@ def joining_itself(store: str, windows: JoinWindows, joiner: Joiner, child: Rece
         if timestamp_ms > context.stream_time_ms:
             context.stream_time_ms = timestamp_ms
         is_pending = timestamp_ms > context.stream_time_ms - retention_ms + 1
-        for other_ms, other in fetch_range(key, max(0, timestamp_ms - before_ms), max(0, timestamp_ms + after_ms)):
+        for other_ms, other in fetch_range(key, timestamp_ms - before_ms, max(0, timestamp_ms + after_ms)):
             hand_on(key, joiner(key, value, other), max(timestamp_ms, other_ms), headers)
-        for other_ms, other in fetch_range(key, max(0, timestamp_ms - after_ms), max(0, timestamp_ms + before_ms)):
+        for other_ms, other in fetch_range(key, timestamp_ms - after_ms, max(0, timestamp_ms + before_ms)):
             if is_pending and other_ms > timestamp_ms:  # as in a join with two stores, the results are sorted by time
                 is_pending = False
                 hand_on(key, itself, timestamp_ms, headers)

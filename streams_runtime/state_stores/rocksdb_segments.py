@@ -121,18 +121,15 @@ class RocksDBSegmentedStore(SegmentedStore):
         super().__init__(TransactionBuffer(database, self._note_eviction), INDEX)
         self._keys = keys
         self._times_of = itemgetter(keys.time)
-        self._start()
+        self._opened()
 
     def _opened(self) -> None:
-        self._start()
-        self._note_eviction()
-
-    def _start(self) -> None:
         retention_ms, segments = self._file_format.retention_ms, self._segments.numbers
         assert retention_ms is not None
         self._retention = WindowRetention(retention_ms, self._drop_expired, reads_expiring=self._reads_expiring)
         newest_ms = (segments[-1] + 1) * self._retention.segment_interval_ms - 1 if segments else NO_STREAM_TIME_MS
         self._known = KnownKeys(self._keys.suffix_bytes, self._retention, newest_ms, self._stored_keys)
+        self._note_eviction()
 
     def _note_eviction(self) -> None:
         """Is called when keys have left the read cache, or are written to RocksDB directly."""

@@ -66,8 +66,6 @@ class RocksDBWindowStore(RocksDBSegmentedStore):
         self._sequence = 0
         self._numbered_to_ms = NO_STREAM_TIME_MS
         """Windows up to this start may have duplicates with numbers that this object has not assigned yet."""
-        self._in_memory_from_ms = 0
-        """All windows with this start or a later start are in memory, and are never read from RocksDB."""
 
     def open(self, context: StoreContext) -> None:
         if not self.is_open:
@@ -176,6 +174,7 @@ class RocksDBWindowStore(RocksDBSegmentedStore):
         """
         super()._note_eviction()
         self._in_memory_from_ms = self._known.newest_ms + 1
+        """All windows with this start or a later start are in memory, and are never read from RocksDB."""
 
     def _may_be_stored(self, stored: bytes) -> bool:
         return are_segmented_window_keys(stored)

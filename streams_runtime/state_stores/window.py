@@ -48,9 +48,7 @@ class WindowStore(SerdesStore[WindowBytesStore, K, V]):
             raise StreamsRuntimeError(
                 f"store {self.name}: no window can start at {window_start_ms!r} ms; a whole number is needed"
             )
-        if key is None:
-            raise self._key_is_none()
-        stored_key = window_key(self._serialize_key(key), window_start_ms, 0)
+        stored_key = window_key(self._serialized_key(key), window_start_ms, 0)
         self.inner.put(stored_key, None if value is None else self._serialize_value(value), window_start_ms)
 
     def fetch(self, key: K, start_ms: int) -> V | None:
@@ -60,10 +58,8 @@ class WindowStore(SerdesStore[WindowBytesStore, K, V]):
 
     def fetch_range(self, key: K, from_ms: int, to_ms: int, *, reverse: bool = False) -> Iterator[tuple[int, V]]:
         """Returns the starts and values of a key's windows. Source: `fetch`, `backwardFetch`."""
-        if key is None:
-            raise self._key_is_none()
         deserialize = self._deserialize_value
-        windows = self.inner.fetch_range(self._serialize_key(key), from_ms, to_ms, reverse=reverse)
+        windows = self.inner.fetch_range(self._serialized_key(key), from_ms, to_ms, reverse=reverse)
         return ((start_ms, deserialize(value)) for start_ms, value in windows)
 
     def fetch_keys(

@@ -135,20 +135,16 @@ class WindowRetention:
     time it is opened. Only the task's thread changes the object.
     """
 
-    def __init__(
-        self, retention_ms: int, on_expiry: Callable[[], None] | None = None, *, reads_expiring: bool = False
-    ) -> None:
+    def __init__(self, retention_ms: int, on_expiry: Callable[[], None], *, reads_expiring: bool = False) -> None:
         """`on_expiry`: is called when segments have expired. `reads_expiring`: True if a window can still be read when
         its start is equal to observed stream time minus retention.
         """
-        self.retention_ms = retention_ms
+        self.retention_ms = min(retention_ms, JAVA_LONG_MAX)  # no time is later, so more makes no difference
         self._on_expiry = on_expiry
         self._reads_expiring = reads_expiring
         self.segment_interval_ms = segment_interval_ms(retention_ms)
         self.observed_ms = NO_STREAM_TIME_MS
         self.first_live_segment = 0
-        self.next_expiry_ms = retention_ms + self.segment_interval_ms
-        """When observed stream time reaches this time, the next segment expires."""
         self.earliest_readable_ms = 0
 
     def observe(self, start_ms: int) -> int | None:
@@ -158,15 +154,14 @@ class WindowRetention:
         if start_ms > self.observed_ms:
             self.observed_ms = start_ms
             self.earliest_readable_ms = max(0, start_ms - self.retention_ms + (0 if self._reads_expiring else 1))
-            if start_ms >= self.next_expiry_ms:
-                self.first_live_segment = (start_ms - self.retention_ms) // self.segment_interval_ms
-                self.next_expiry_ms = (self.first_live_segment + 1) * self.segment_interval_ms + self.retention_ms
-                if self._on_expiry is not None:
-                    self._on_expiry()
+            first_live_segment = (start_ms - self.retention_ms) // self.segment_interval_ms
+            if first_live_segment > self.first_live_segment:
+                self.first_live_segment = first_live_segment
+                self._on_expiry()
         segment: int = start_ms // self.segment_interval_ms
         return segment if segment >= self.first_live_segment else None
 
 
 def segment_interval_ms(retention_ms: int) -> int:
     """Returns the length of a segment: the range of its window starts, in milliseconds."""
-    return max(retention_ms // 2, MIN_SEGMENT_INTERVAL_MS)
+    return min(max(retention_ms // 2, MIN_SEGMENT_INTERVAL_MS), JAVA_LONG_MAX)
