@@ -58,9 +58,11 @@ class WindowStore(SerdesStore[WindowBytesStore, K, V]):
 
     def fetch_range(self, key: K, from_ms: int, to_ms: int, *, reverse: bool = False) -> Iterator[tuple[int, V]]:
         """Returns the starts and values of a key's windows. Source: `fetch`, `backwardFetch`."""
-        deserialize = self._deserialize_value
-        windows = self.inner.fetch_range(self._serialized_key(key), from_ms, to_ms, reverse=reverse)
-        return ((start_ms, deserialize(value)) for start_ms, value in windows)
+        # `map` takes less time than a generator, which counts in joins: most of their reads find no window
+        return map(self._value_of, self.inner.fetch_range(self._serialized_key(key), from_ms, to_ms, reverse=reverse))
+
+    def _value_of(self, window: tuple[int, bytes]) -> tuple[int, V]:
+        return window[0], self._deserialize_value(window[1])
 
     def fetch_keys(
         self, first: K | None, last: K | None, from_ms: int, to_ms: int, *, reverse: bool = False
