@@ -12,6 +12,11 @@ from streams_runtime.state_stores.window_keys import SEGMENT_BYTES, WindowRetent
 MAX_KNOWN_KEYS = 1_000
 MAX_KNOWN_RECORD_KEYS = 100_000
 
+LoadKeys = Callable[[bytes, int], Sequence[tuple[int, bytes]]]
+"""A function (record key, limit) that reads the times and the stored keys of a record key's first entries from the
+store, in ascending order. It returns at most `limit` entries.
+"""
+
 _Keys = tuple[list[int], list[bytes]]
 """The stored keys of a record key in ascending order, which is also the order of time, and before them their times."""
 
@@ -25,16 +30,8 @@ class KnownKeys:
     `newest_ms`: an upper bound for the times of all entries in the store.
     """
 
-    def __init__(
-        self,
-        suffix_bytes: int,
-        retention: WindowRetention,
-        newest_ms: int,
-        load: Callable[[bytes, int], Sequence[tuple[int, bytes]]],
-    ) -> None:
-        """`suffix_bytes`: the number of bytes of a stored key after the record key. `load`: a function (record key,
-        limit) that reads the times and the stored keys of a record key from the store, in ascending order.
-        """
+    def __init__(self, suffix_bytes: int, retention: WindowRetention, newest_ms: int, load: LoadKeys) -> None:
+        """`suffix_bytes`: the number of bytes of a stored key after the record key."""
         self.newest_ms = newest_ms
         self._suffix_bytes = suffix_bytes
         self._retention = retention

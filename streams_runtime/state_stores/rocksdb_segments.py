@@ -188,7 +188,7 @@ class RocksDBSegmentedStore(SegmentedStore):
         return self._known.between(record_key, from_ms, to_ms) if get_ident() == self.inner.owner_thread else None
 
     def _stored_keys(self, record_key: bytes, limit: int) -> list[tuple[int, bytes]]:
-        """Returns the times and the stored keys of a record key's first entries, at most `limit`."""
+        """See `LoadKeys`."""
         interval_ms = self._retention.segment_interval_ms
         ranges: list[tuple[bytes, bytes]] = []
         for segment in self._segments.numbers:
