@@ -26,7 +26,7 @@ help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s  %s\n", $$1, $$2}'
 
 # What setup.py names, anew when it has changed: a compiled module stands in for its source. Without a C compiler, pure.
-COMPILED := assignor/*/*.py assignor/*/*.pxd kafka_client/record_batches/batch_rows.p* streams_runtime/common/murmur3.p* streams_runtime/logs/partitioner.p* streams_runtime/state_stores/known_keys.p* streams_runtime/state_stores/thread_cache.p* streams_runtime/state_stores/window_keys.p*
+COMPILED := assignor/*/*.py assignor/*/*.pxd kafka_client/record_batches/batch_rows.p* streams_runtime/*/*.py streams_runtime/*/*.pxd
 
 setup: $(VENV)/.compiled $(VENV)/.test-modules ## build .venv from the lock files (and a Java from PyPI where there is none)
 

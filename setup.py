@@ -5,10 +5,10 @@ All packages except `migrations` keep their names. The package `migrations` is a
 is installed inside the coordinator's package, because other programs may have a package `migrations` too.
 
 If ASSIGNOR_COMPILE=1 is set, as in `make setup`, Cython compiles several modules. A large rebalance spends most of its
-time in some of the compiled modules. The other compiled modules are the converter of record batches, two hashes,
-the record cache, and the keys of stores with windows. Cython compiles the Python source; a `.pxd` file beside a module
-gives C types to the module's names. If Cython, a C compiler or ASSIGNOR_COMPILE is missing, nothing is compiled. Python
-then runs the modules uncompiled, with equal results.
+time in some of the compiled modules. The other compiled modules are on the path of each record: the converter of record
+batches, two hashes, the record cache, and parts of the stores with windows and of the suppression buffer. Cython
+compiles the Python source; a `.pxd` file beside a module gives C types to the module's names. If Cython, a C compiler
+or ASSIGNOR_COMPILE is missing, nothing is compiled. Python then runs the modules uncompiled, with equal results.
 The wheel is built without ASSIGNOR_COMPILE, so one wheel works with every version of Python.
 """
 
@@ -41,8 +41,10 @@ COMPILED = (
     "kafka_client.record_batches.batch_rows",
     "streams_runtime.common.murmur3",
     "streams_runtime.logs.partitioner",
+    "streams_runtime.state_stores.buffer_values",
     "streams_runtime.state_stores.known_keys",
     "streams_runtime.state_stores.thread_cache",
+    "streams_runtime.state_stores.time_ordered_change_buffer",
     "streams_runtime.state_stores.window_keys",
 )
 

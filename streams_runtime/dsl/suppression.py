@@ -26,7 +26,6 @@ from streams_runtime.dsl.streams_graph import TableStage
 from streams_runtime.dsl.table_operators import Getter, StoredTableOperator, TableOperator
 from streams_runtime.processors.context import NodeContext, Receiver
 from streams_runtime.state_stores.state_store import StoreBuilder
-from streams_runtime.state_stores.thread_cache import ContextTuple
 from streams_runtime.state_stores.time_ordered_change_buffer import (
     InMemoryTimeOrderedKeyValueChangeBuffer,
     TimeOrderedChangeBufferBuilder,
@@ -148,7 +147,7 @@ class KTableSuppress(StoredTableOperator):
         parent.send_old_values(keep_store=True)  # the buffer keeps the value that was forwarded before
 
     def connect(self, child: Receiver, context: NodeContext) -> Receiver:
-        buffer: InMemoryTimeOrderedKeyValueChangeBuffer[Any, Any] = context.state_store(self.store.name)
+        buffer: InMemoryTimeOrderedKeyValueChangeBuffer = context.state_store(self.store.name)
         wait_ms, waits_for_window, current = self.suppress.wait_ms, self.waits_for_window, context.current
         assert wait_ms is not None
         limits = self.suppress.buffer
@@ -157,10 +156,12 @@ class KTableSuppress(StoredTableOperator):
         is_limited = limits.max_records is not None or limits.max_bytes is not None
         forward = context.delayed_forwarder(child)
 
-        def emit(key: Any, new: Any, old: Any, made_by: ContextTuple) -> None:
+        def evict_first() -> None:
+            key, change, made_by = buffer.first()
             # a window that waits for its end was never forwarded, so nothing below has to be removed
-            if new is not None or not waits_for_window:
-                forward(key, (new, old), made_by)
+            if change[0] is not None or not waits_for_window:
+                forward(key, change, made_by)
+            buffer.remove_first()  # if `forward` raises an error, the change stays in the buffer
 
         def suppress(key: Any, change: Any, timestamp_ms: int, headers: Headers) -> None:
             if timestamp_ms > context.stream_time_ms:
@@ -169,14 +170,14 @@ class KTableSuppress(StoredTableOperator):
             buffer.put(key.end_ms if waits_for_window else timestamp_ms, key, change, context.record_context())
             due_ms = context.stream_time_ms - wait_ms
             while buffer.min_time_ms <= due_ms:
-                buffer.evict_first(emit)
+                evict_first()
             while is_limited and len(buffer) and (len(buffer) > max_records or buffer.size_bytes > max_bytes):
                 if limits.shut_down_when_full:
                     raise StreamsError(
                         f"{context.name} buffer exceeded its max capacity. Currently [{len(buffer)}/{max_records}] "
                         f"records and [{buffer.size_bytes}/{max_bytes}] bytes."
                     )
-                buffer.evict_first(emit)
+                evict_first()
 
         return suppress
 
@@ -187,7 +188,7 @@ class KTableSuppress(StoredTableOperator):
         """See `TableOperator.getter`. As in Kafka, the timestamp of a buffered key is -1, because the buffer does not
         have the timestamp of the prior value.
         """
-        buffer: InMemoryTimeOrderedKeyValueChangeBuffer[Any, Any] = context.state_store(self.store.name)
+        buffer: InMemoryTimeOrderedKeyValueChangeBuffer = context.state_store(self.store.name)
         get_parent = self.parent.getter(context, flushed=flushed)
 
         def get(key: Any) -> tuple[int, Any] | None:

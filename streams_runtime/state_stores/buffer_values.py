@@ -15,7 +15,6 @@ Source: `BufferValue`, `ProcessorRecordContext.serialize`, `BufferKey`.
 
 import struct
 from functools import lru_cache
-from typing import NamedTuple
 
 from assignor.types import TopicPartition
 from streams_runtime.common.records import NAME_ERRORS, Headers
@@ -25,16 +24,12 @@ _TIME_AND_OFFSET = struct.Struct(">qq")
 _INT, _LONG = struct.Struct(">i"), struct.Struct(">q")
 _EQUALS_PRIOR_SIZE = -2
 _NONE, _EQUALS_PRIOR = _INT.pack(-1), _INT.pack(_EQUALS_PRIOR_SIZE)
+_SMALL_SIZES = [_INT.pack(size) for size in range(256)]  # most sizes are small, and a list is faster than `pack`
 
-
-class BufferValue(NamedTuple):
-    """A record in a buffer. `context`: the context of the record. `time_ms`: the time of the buffer."""
-
-    context: ContextTuple
-    new: bytes | None
-    old: bytes | None = None
-    prior: bytes | None = None
-    time_ms: int = 0
+BufferValue = tuple[ContextTuple, bytes | None, bytes | None, bytes | None, int]
+"""The type of a record in a buffer: the context of the record, the new value, the old value, the prior value, and the
+time of the buffer. It is a plain tuple, because a buffer of a table makes one for each change.
+"""
 
 
 def serialize_buffer_value(given: BufferValue) -> bytes:
@@ -43,15 +38,22 @@ def serialize_buffer_value(given: BufferValue) -> bytes:
     timestamp_ms, headers, partition, offset, _, _ = context
     parts = [_TIME_AND_OFFSET.pack(timestamp_ms, offset), _partition_bytes(partition), _INT.pack(len(headers))]
     for name, value in headers:
-        parts += (_sized(name.encode(errors=NAME_ERRORS)), _sized(value))
-    stored_old = _EQUALS_PRIOR if old is not None and old == prior else _sized(old)
-    return b"".join((*parts, _sized(prior), stored_old, _sized(new), _LONG.pack(time_ms)))
+        _add_sized(parts, name.encode(errors=NAME_ERRORS))
+        _add_sized(parts, value)
+    _add_sized(parts, prior)
+    if old is not None and old == prior:
+        parts.append(_EQUALS_PRIOR)
+    else:
+        _add_sized(parts, old)
+    _add_sized(parts, new)
+    parts.append(_LONG.pack(time_ms))
+    return b"".join(parts)
 
 
 @lru_cache(maxsize=1024)
 def _partition_bytes(partition: TopicPartition | None) -> bytes:
     topic, number = ("", -1) if partition is None else partition
-    return _sized(topic.encode()) + _INT.pack(number)
+    return _INT.pack(len(topic.encode())) + topic.encode() + _INT.pack(number)
 
 
 def deserialize_buffer_value(data: bytes) -> BufferValue:
@@ -73,11 +75,17 @@ def deserialize_buffer_value(data: bytes) -> BufferValue:
     new, at = _read(data, at)
     size = len(topic or b"") + extra_bytes(headers, None)
     context: ContextTuple = (timestamp_ms, headers, partition, offset, None, size)
-    return BufferValue(context, new, old, prior, _LONG.unpack_from(data, at)[0])
+    return context, new, old, prior, _LONG.unpack_from(data, at)[0]
 
 
-def _sized(value: bytes | None) -> bytes:
-    return _NONE if value is None else _INT.pack(len(value)) + value
+def _add_sized(parts: list[bytes], value: bytes | None) -> None:
+    """Adds a value with its size."""
+    if value is None:
+        parts.append(_NONE)
+    else:
+        size = len(value)
+        parts.append(_SMALL_SIZES[size] if size < len(_SMALL_SIZES) else _INT.pack(size))
+        parts.append(value)
 
 
 def _read(data: bytes, at: int) -> tuple[bytes | None, int]:

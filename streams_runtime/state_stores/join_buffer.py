@@ -18,7 +18,7 @@ from typing import Any, ClassVar
 from streams_runtime.common.records import K, V
 from streams_runtime.logs.base import RecordBatch
 from streams_runtime.serdes import Serde
-from streams_runtime.state_stores.buffer_values import BufferValue, deserialize_buffer_value, serialize_buffer_value
+from streams_runtime.state_stores.buffer_values import deserialize_buffer_value, serialize_buffer_value
 from streams_runtime.state_stores.builders import SerdesStoreBuilder
 from streams_runtime.state_stores.change_logging import ChangeLoggingKeyValueBytesStore
 from streams_runtime.state_stores.key_ranges import after
@@ -65,7 +65,7 @@ class JoinBuffer(SerdesStore[KeyValueBytesStore, K, V]):
         if observed_ms - self._grace_ms > timestamp_ms:
             return False
         stored_key = _TIME.pack(0, timestamp_ms) + self._serialized_key(key)
-        data = serialize_buffer_value(BufferValue(context, self._serialize_value(value)))
+        data = serialize_buffer_value((context, self._serialize_value(value), None, None, 0))
         self.inner.put(stored_key + self._free_sequence(stored_key, timestamp_ms), data)
         self._observed_ms = max(observed_ms, timestamp_ms)
         self._earliest_ms = min(self._earliest_ms, timestamp_ms)

@@ -17,10 +17,9 @@ before release 2.5.1, raise an error. If the context of a change has no topic, b
 the changelog gets an empty topic. In Kafka, such a change ends the thread.
 """
 
-import heapq
-from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass
-from typing import Any, ClassVar, Generic, NamedTuple
+from heapq import heapify, heappop, heappush
+from typing import Any, ClassVar
 
 from assignor.types import JAVA_LONG_MAX
 from streams_runtime.common.errors import ChangelogOfAnotherKind
@@ -30,7 +29,6 @@ from streams_runtime.logs.record_limits import RecordLimits
 from streams_runtime.serdes import Serde, serializer_of
 from streams_runtime.state_stores.buffer_values import BufferValue, deserialize_buffer_value, serialize_buffer_value
 from streams_runtime.state_stores.builders import SerdesStoreBuilder
-from streams_runtime.state_stores.in_memory_stores import InMemoryStore
 from streams_runtime.state_stores.state_store import ChangeLogger, StoreContext
 from streams_runtime.state_stores.thread_cache import ContextTuple, extra_bytes
 
@@ -45,18 +43,7 @@ _MOST_EXTRA_BYTES = 64
 """A changelog record without headers is larger than the size that Kafka counts by less than this number of bytes."""
 
 
-class _Buffered(NamedTuple):
-    """`size`: the number of bytes that Kafka counts for the key and the change."""
-
-    value: BufferValue
-    size: int
-
-
-Evicted = Callable[[Any, Any, Any, ContextTuple], None]
-"""The type of a function (key, new value, old value, context) that gets a change when it leaves the buffer."""
-
-
-class InMemoryTimeOrderedKeyValueChangeBuffer(InMemoryStore, Generic[K, V]):
+class InMemoryTimeOrderedKeyValueChangeBuffer:
     """A store of buffered changes. See the docstring of the file.
 
     Only the task's thread uses the buffer, and queries cannot read it. `size_bytes`: the size of all buffered changes,
@@ -64,39 +51,44 @@ class InMemoryTimeOrderedKeyValueChangeBuffer(InMemoryStore, Generic[K, V]):
     """
 
     logs_at_commit = True
+    persistent = False
 
-    def __init__(self, name: str, key_serde: Serde[K], value_serde: Serde[V]) -> None:
-        super().__init__(name)
-        self.size_bytes = 0
+    def __init__(self, name: str, key_serde: Serde[Any], value_serde: Serde[Any]) -> None:
+        self.name = name
+        self.is_open, self.size_bytes = False, 0
         self._serialize_key, self._deserialize_key = serializer_of(key_serde), key_serde.deserialize
         self._serialize_value, self._deserialize_value = serializer_of(value_serde), value_serde.deserialize
-        self._values: dict[bytes, _Buffered] = {}
-        # The buffer times and keys of all buffered changes, as a heap. None after a restore, until the first `put`.
-        self._order: list[tuple[int, bytes]] | None = None
+        self._values: dict[bytes, BufferValue] = {}
+        # The buffer times and keys of all buffered changes, as a heap. Empty after a restore, until the first `put`.
+        self._order: list[tuple[int, bytes]] = []
         self._dirty: dict[bytes, None] = {}  # the keys to log, in the order of their first changes
         self._changes: ChangeLogger | None = None
         self._limits: RecordLimits | None = None
 
     # --- for the task
 
+    def open(self, context: StoreContext) -> None:
+        self.is_open = True
+        self.rebind(context)
+
     def rebind(self, context: StoreContext) -> None:
         self._clock, self._changes, self._limits = context.clock, context.changes, None
 
     def restore(self, batch: RecordBatch) -> None:
         """Applies changelog records. Raises ChangelogOfAnotherKind for a record in a format other than 3."""
-        self._order = None
+        self._order.clear()
         headers = batch.headers or [()] * len(batch)
         last = dict(zip(batch.keys, zip(batch.values, headers, strict=True), strict=True))
         for key, (value, own_headers) in last.items():
             if key is None:
                 continue
             replaced = self._values.pop(key, None)
-            self.size_bytes -= 0 if replaced is None else replaced.size
+            self.size_bytes -= 0 if replaced is None else _size_of(key, replaced)
             if value is not None:
                 if dict(own_headers).get("v") != _FORMAT:
                     raise ChangelogOfAnotherKind(self.name, batch.partition, batch.offsets, key, "suppression buffer")
-                restored = self._values[key] = _sized(key, deserialize_buffer_value(value))
-                self.size_bytes += restored.size
+                restored = self._values[key] = deserialize_buffer_value(value)
+                self.size_bytes += _size_of(key, restored)
 
     def log_changes(self) -> None:
         """Sends the changes after the last commit to the changelog. After an error, the next call sends the rest."""
@@ -108,9 +100,7 @@ class InMemoryTimeOrderedKeyValueChangeBuffer(InMemoryStore, Generic[K, V]):
             if buffered is None:
                 changes.log_change(self.name, key, None, timestamp_ms)
             else:
-                changes.log_change(
-                    self.name, key, serialize_buffer_value(buffered.value), timestamp_ms, CHANGELOG_HEADERS
-                )
+                changes.log_change(self.name, key, serialize_buffer_value(buffered), timestamp_ms, CHANGELOG_HEADERS)
             del dirty[key]
 
     def flush(self) -> None:
@@ -121,7 +111,7 @@ class InMemoryTimeOrderedKeyValueChangeBuffer(InMemoryStore, Generic[K, V]):
         self.size_bytes = 0
         self._values.clear()
         self._dirty.clear()
-        self._order = None
+        self._order.clear()
 
     # --- for the operator
 
@@ -133,66 +123,60 @@ class InMemoryTimeOrderedKeyValueChangeBuffer(InMemoryStore, Generic[K, V]):
         """The lowest buffer time; the greatest possible time if the buffer is empty."""
         return self._order[0][0] if self._order else JAVA_LONG_MAX
 
-    def put(self, time_ms: int, key: K, change: tuple[V | None, V | None], made_by: ContextTuple) -> None:
+    def put(self, time_ms: int, key: Any, change: tuple[Any, Any], made_by: ContextTuple) -> None:
         """Buffers a change. `time_ms`: the buffer time if the key is not buffered yet. Raises the errors of the serdes.
         Raises an error if the changelog does not accept the change; the change is then not buffered.
         """
         new, old = change
         stored_key = self._serialize_key(key)
         new_bytes = None if new is None else self._serialize_value(new)
-        old_bytes = None if old is None else self._serialize_value(old)
-        if self._order is None:
-            self._order = [(buffered.value.time_ms, each) for each, buffered in self._values.items()]
-            heapq.heapify(self._order)
+        prior = old_bytes = None if old is None else self._serialize_value(old)
+        if len(self._order) < len(self._values):
+            self._order = [(time_ms, each) for each, (_, _, _, _, time_ms) in self._values.items()]
+            heapify(self._order)
         replaced = self._values.get(stored_key)
-        prior = old_bytes
         if replaced is not None:
-            time_ms, prior = replaced.value.time_ms, replaced.value.prior
-        buffered = _sized(stored_key, BufferValue(made_by, new_bytes, old_bytes, prior, time_ms))
+            _, _, _, prior, time_ms = replaced
+        buffered = (made_by, new_bytes, old_bytes, prior, time_ms)
+        size = _size_of(stored_key, buffered)
         if self._changes is not None:
-            self._check(self._changes, stored_key, buffered)
+            if self._limits is None:
+                self._limits = self._changes.limits_of(self.name)
+            if made_by[1] or size + _MOST_EXTRA_BYTES > self._limits.max_bytes:
+                data, timestamp_ms = serialize_buffer_value(buffered), self._clock.current_system_time_ms
+                self._changes.check_change(self.name, stored_key, data, timestamp_ms, CHANGELOG_HEADERS)
             self._dirty[stored_key] = None
         self._values[stored_key] = buffered
-        self.size_bytes += buffered.size
         if replaced is None:
-            heapq.heappush(self._order, (time_ms, stored_key))
+            heappush(self._order, (time_ms, stored_key))
+            self.size_bytes += size
         else:
-            self.size_bytes -= replaced.size
+            self.size_bytes += size - _size_of(stored_key, replaced)
 
-    def evict_first(self, evicted: Evicted) -> None:
-        """Calls `evicted` with the first change, and then removes the change. If `evicted` raises an error, the change
-        stays in the buffer.
+    def first(self) -> tuple[Any, tuple[Any, Any], ContextTuple]:
+        """Returns the key, the change and the context of the first change. `put` must have been called after a restore.
+        Raises the errors of the serdes.
         """
-        assert self._order is not None, "`put` comes first"
         _, key = self._order[0]
-        (context, new_bytes, old_bytes, _, _), size = self._values[key]
+        context, new_bytes, old_bytes, _, _ = self._values[key]
         new = None if new_bytes is None else self._deserialize_value(new_bytes)
         old = None if old_bytes is None else self._deserialize_value(old_bytes)
-        evicted(self._deserialize_key(key), new, old, context)
-        heapq.heappop(self._order)
-        del self._values[key]
-        self.size_bytes -= size
+        return self._deserialize_key(key), (new, old), context
+
+    def remove_first(self) -> None:
+        """Removes the change that `first` returns."""
+        _, key = heappop(self._order)
+        self.size_bytes -= _size_of(key, self._values.pop(key))
         if self._changes is not None:
             self._dirty[key] = None
 
-    def prior_value(self, key: K, if_not_buffered: Any) -> Any:
+    def prior_value(self, key: Any, if_not_buffered: Any) -> Any:
         """Returns the value that the key had before its first buffered change; None if it had no value."""
         buffered = self._values.get(self._serialize_key(key))
         if buffered is None:
             return if_not_buffered
-        prior = buffered.value.prior
+        _, _, _, prior, _ = buffered
         return None if prior is None else self._deserialize_value(prior)
-
-    def _check(self, changes: ChangeLogger, key: bytes, buffered: _Buffered) -> None:
-        """Raises an error if the changelog does not accept the change."""
-        if self._limits is None:
-            self._limits = changes.limits_of(self.name)
-        headers = buffered.value.context[1]
-        if headers or buffered.size + _MOST_EXTRA_BYTES > self._limits.max_bytes:
-            timestamp_ms = self._clock.current_system_time_ms
-            changes.check_change(
-                self.name, key, serialize_buffer_value(buffered.value), timestamp_ms, CHANGELOG_HEADERS
-            )
 
 
 @dataclass(frozen=True)
@@ -207,13 +191,15 @@ class TimeOrderedChangeBufferBuilder(SerdesStoreBuilder[K, V]):
     _: KW_ONLY
     persistent: bool = False
 
-    def build(self) -> InMemoryTimeOrderedKeyValueChangeBuffer[K, V]:
+    def build(self) -> InMemoryTimeOrderedKeyValueChangeBuffer:
         return InMemoryTimeOrderedKeyValueChangeBuffer(self.name, self.key_serde, self.value_serde)
 
 
-def _sized(key: bytes, value: BufferValue) -> _Buffered:
-    """Returns the change with its size. As in Kafka, an old value that equals the prior value is not counted."""
-    context, new, old, prior, _ = value
+def _size_of(key: bytes, buffered: BufferValue) -> int:
+    """Returns the number of bytes that Kafka counts for a key and its change. As in Kafka, an old value that equals the
+    prior value is not counted.
+    """
+    context, new, old, prior, _ = buffered
     _, headers, partition, _, _, _ = context
     size = _FIXED_BYTES + len(key) + (0 if partition is None else len(partition[0]))
     if headers:
@@ -224,4 +210,4 @@ def _sized(key: bytes, value: BufferValue) -> _Buffered:
         size += len(old)
     if new is not None:
         size += len(new)
-    return _Buffered(value, size)
+    return size

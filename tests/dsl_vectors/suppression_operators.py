@@ -51,11 +51,11 @@ def buffer_changelogs(topology: Topology, application: str) -> frozenset[str]:
 
 
 class _BuilderInKafkasOrder(TimeOrderedChangeBufferBuilder[Any, Any]):
-    def build(self) -> InMemoryTimeOrderedKeyValueChangeBuffer[Any, Any]:
+    def build(self) -> InMemoryTimeOrderedKeyValueChangeBuffer:
         return _BufferInKafkasOrder(self.name, self.key_serde, self.value_serde)
 
 
-class _BufferInKafkasOrder(InMemoryTimeOrderedKeyValueChangeBuffer[Any, Any]):
+class _BufferInKafkasOrder(InMemoryTimeOrderedKeyValueChangeBuffer):
     _in_kafkas_order: _ChangesInKafkasOrder | None = None
 
     def rebind(self, context: StoreContext) -> None:

@@ -19,7 +19,7 @@ from streams_runtime.state_stores.time_ordered_change_buffer import (
 )
 from tests.streams_runtime.state_stores.surroundings import CHANGELOG, RecordedChanges, SetClock, context
 
-Buffer = InMemoryTimeOrderedKeyValueChangeBuffer[str, str]
+Buffer = InMemoryTimeOrderedKeyValueChangeBuffer
 
 
 def made_by(offset: int, *, headers: Any = (), timestamp_ms: int = 5) -> ContextTuple:
@@ -36,7 +36,8 @@ def opened(path: Path, changes: RecordedChanges | None = None) -> Buffer:
 def evicted(buffer: Buffer) -> list[tuple[Any, ...]]:
     gone: list[tuple[Any, ...]] = []
     while len(buffer):
-        buffer.evict_first(lambda *change: gone.append(change))
+        gone.append(buffer.first())
+        buffer.remove_first()
     return gone
 
 
@@ -59,7 +60,7 @@ def test_should_keep_the_place_of_a_key_and_break_ties_by_key(tmp_path: Path) ->
     buffer.put(30, "z", ("4", "2"), made_by(3))  # keeps its time of 10
     assert buffer.min_time_ms == 10
     gone = evicted(buffer)
-    assert [change[:3] for change in gone] == [("z", "4", "2"), ("a", "3", None), ("b", "1", None)]
+    assert [change[:2] for change in gone] == [("z", ("4", "2")), ("a", ("3", None)), ("b", ("1", None))]
     assert (buffer.min_time_ms, buffer.size_bytes) == (JAVA_LONG_MAX, 0)
 
 
@@ -89,7 +90,7 @@ def test_should_log_each_changed_key_once_in_kafkas_format(tmp_path: Path) -> No
     buffer.put(20, "gone", ("1", None), made_by(1))
     buffer.put(20, "gone", ("2", "1"), made_by(2))
     assert changes.changes == []
-    buffer.evict_first(lambda *_: None)
+    buffer.remove_first()
     buffer.put(10, "\0\0\0\0\0\0\0\n", ("+hello world", ""), made_by(0, timestamp_ms=10))
     buffer.log_changes()
     first, second = changes.changes
@@ -102,7 +103,7 @@ def test_should_log_each_changed_key_once_in_kafkas_format(tmp_path: Path) -> No
     assert (second.key, second.timestamp_ms) == (b"gone", 77)
     buffer.log_changes()
     assert len(changes.changes) == 2
-    buffer.evict_first(lambda *_: None)
+    buffer.remove_first()
     buffer.log_changes()
     assert changes.changes[2:] == [("buffer", b"\0\0\0\0\0\0\0\n", None, 77, ())]
 
@@ -116,7 +117,7 @@ def test_should_restore_what_was_logged_and_go_on(tmp_path: Path) -> None:
     buffer.put(99, "changed", ("3", "2"), made_by(3))
     buffer.put(5, "gone", ("4", None), made_by(4))
     buffer.log_changes()
-    buffer.evict_first(lambda *_: None)
+    buffer.remove_first()
     buffer.log_changes()
     standby = opened(tmp_path)
     standby.restore(logged(changes))
@@ -138,7 +139,7 @@ def test_should_restore_a_key_at_the_time_of_its_last_record(tmp_path: Path) -> 
     buffer = opened(tmp_path, changes)
     buffer.put(10, "k", ("1", None), made_by(0))
     buffer.log_changes()
-    buffer.evict_first(lambda *_: None)
+    buffer.remove_first()
     buffer.put(50, "k", ("2", "1"), made_by(1))
     buffer.log_changes()
     restored = opened(tmp_path)
@@ -168,7 +169,7 @@ def test_should_refuse_a_change_that_is_too_large_for_the_changelog(tmp_path: Pa
     buffer.put(1, "k", ("x" * 100, None), made_by(0))
     with pytest.raises(RecordTooLarge):
         buffer.put(1, "k", ("x" * 190, None), made_by(1))
-    assert [change[1] for change in evicted(buffer)] == ["x" * 100]
+    assert [change for _, change, _ in evicted(buffer)] == [("x" * 100, None)]
 
 
 class Away(RecordedChanges):
