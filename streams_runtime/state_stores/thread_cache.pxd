@@ -1,5 +1,7 @@
 # The C types of thread_cache.py, for those who compile it.
 
+cimport cython
+
 cdef class ThreadCache:
     cdef public long long max_bytes
     cdef public long long size_bytes
@@ -27,4 +29,7 @@ cdef class NamedCache:
     cdef Py_ssize_t _suffix_bytes
     cdef ThreadCache _thread
 
+    @cython.locals(keys=list)
+    cpdef list items_of(self, record_key, first, last)
+    cdef list _values_of(self, list keys)
     cdef void _grow(self, long long size) except *

@@ -235,7 +235,10 @@ class NamedCache:
         if self._keys_of is None:
             length = len(first)
             return self._values_of([key for key in list(self._entries) if len(key) == length and first <= key <= last])
-        keys = self._keys_of.get(record_key, []).copy()  # a copy, because the task's thread may change the list
+        keys = self._keys_of.get(record_key)
+        if keys is None:
+            return []
+        keys = keys.copy()  # because the task's thread may change the list
         return self._values_of(keys[bisect_left(keys, first) : bisect_right(keys, last)])
 
     def set_flush_listener(self, listener: FlushListener, *, sends_old_values: bool) -> None:
