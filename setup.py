@@ -43,6 +43,7 @@ COMPILED = (
     "streams_runtime.logs.partitioner",
     "streams_runtime.state_stores.buffer_values",
     "streams_runtime.state_stores.known_keys",
+    "streams_runtime.state_stores.session_keys",
     "streams_runtime.state_stores.thread_cache",
     "streams_runtime.state_stores.time_ordered_change_buffer",
     "streams_runtime.state_stores.window_keys",

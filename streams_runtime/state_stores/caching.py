@@ -34,7 +34,7 @@ from streams_runtime.state_stores.change_logging import (
     ChangeLoggingWindowBytesStore,
 )
 from streams_runtime.state_stores.key_ranges import is_within, merged
-from streams_runtime.state_stores.session_keys import SessionRange, by_window, end_of, session_key
+from streams_runtime.state_stores.session_keys import SessionRange, by_window, end_of
 from streams_runtime.state_stores.state_store import Entries, StoreContext, WrappedStateStore
 from streams_runtime.state_stores.thread_cache import NamedCache, TaskCache
 from streams_runtime.state_stores.window_keys import MAX_SEQUENCE, SUFFIX_BYTES, is_key_between, suffix_of, window_key
@@ -245,18 +245,14 @@ class CachingSessionStore(CachingStore[ChangeLoggingSessionBytesStore]):
 
     def find_sessions(self, wanted: SessionRange, *, reverse: bool = False) -> Entries:
         # The cache is read before the store, for the reason that `CachingWindowStore._cached` describes.
-        cache, key_bytes = self.cache, wanted.one_key
-        earliest_ms = min(max(wanted.earliest_end_ms, 0), JAVA_LONG_MAX)
-        latest_ms = min(wanted.latest_start_ms, JAVA_LONG_MAX)
-        cached: list[tuple[bytes, bytes | None]] = []
-        if cache is not None and key_bytes is not None and latest_ms >= 0:
-            first, last = session_key(key_bytes, 0, earliest_ms), session_key(key_bytes, latest_ms, JAVA_LONG_MAX)
-            cached = cache.items_of(key_bytes, first, last)
-        elif cache is not None:
-            cached = cache.items()
-        changed = {key: value for key, value in cached if wanted.includes(key)}
+        cache, key, cached = self.cache, wanted.one_key, []
+        if cache is not None:
+            cached = cache.items() if key is None else cache.items_of(key, wanted.lowest, wanted.highest)
         stored = self.inner.find_sessions(wanted, reverse=reverse)
-        if key_bytes is not None or not changed:
+        if not cached:
+            return stored
+        changed = dict(wanted.among(cached))
+        if key is not None:
             return merged(stored, changed, reverse=reverse)
         # The store below returns the sessions of several keys sorted by segment and session key.
         interval_ms = self._segment_interval_ms

@@ -66,14 +66,13 @@ class InMemorySessionStore(ExpiringInMemoryStore[bytes]):
         """Sorts the sessions of several keys by end, then by key."""
         by_key, by_end = self._by_key, self._buckets
         self._require_open()
-        if wanted.earliest_end_ms < self._retention.earliest_readable_ms:
-            wanted = wanted._replace(earliest_end_ms=self._retention.earliest_readable_ms)
+        wanted = wanted.from_end(self._retention.earliest_readable_ms)
         if (key := wanted.one_key) is not None:
             sessions = sorted(by_key.get(key, {}).copy().items())
         else:
             buckets = by_end.between(wanted.earliest_end_ms, self._retention.observed_ms)
             sessions = [entry for _, bucket in buckets for entry in sorted(bucket.copy().items())]
-        found = [entry for entry in sessions if wanted.includes(entry[0])]
+        found = list(wanted.among(sessions))
         return self._while_open(by_end, found[::-1] if reverse else found)
 
     def find_sessions_by_end(self, earliest_end_ms: int, latest_end_ms: int) -> Entries:

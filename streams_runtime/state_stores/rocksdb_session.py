@@ -16,9 +16,6 @@ from streams_runtime.state_stores.session_keys import (
     by_window,
     end_of,
     is_session_key,
-    last_session_key,
-    session_bounds,
-    session_key,
 )
 from streams_runtime.state_stores.state_store import Entries
 from streams_runtime.state_stores.store_format import StoreFormat, StoreKind
@@ -58,22 +55,15 @@ class RocksDBSessionStore(RocksDBSegmentedStore):
         return self.inner.get(segment_prefix(end_ms // self._retention.segment_interval_ms) + session_key)
 
     def find_sessions(self, wanted: SessionRange, *, reverse: bool = False) -> Entries:
-        earliest_ms = max(wanted.earliest_end_ms, self._retention.earliest_readable_ms)
-        latest_ms = min(wanted.latest_start_ms, JAVA_LONG_MAX)
-        self.inner.require_open()
-        if latest_ms < 0 or earliest_ms > JAVA_LONG_MAX:
-            return iter(())
-        key, get = wanted.one_key, self.inner.get
-        known = None if key is None else self.known_keys(key, earliest_ms, JAVA_LONG_MAX)
+        wanted, get = wanted.from_end(self._retention.earliest_readable_ms), self.inner.get
+        known = None
+        if wanted.one_key is not None:
+            known = self.known_keys(wanted.one_key, wanted.earliest_end_ms, JAVA_LONG_MAX)
         if known is None:
-            wanted = SessionRange(wanted.first, wanted.last, earliest_ms, latest_ms)
-            found = (entry for entry in self._scanned(wanted) if wanted.includes(entry[0]))
+            entries = self._scanned(wanted)
         else:
-            found = (
-                (stored[SEGMENT_BYTES:], value)
-                for stored in known
-                if session_bounds(stored)[1] <= latest_ms and (value := get(stored)) is not None
-            )
+            entries = ((stored[SEGMENT_BYTES:], value) for stored in known if (value := get(stored)) is not None)
+        found = wanted.among(entries)
         return reversed(list(found)) if reverse else found
 
     def _scanned(self, wanted: SessionRange) -> Entries:
@@ -83,11 +73,9 @@ class RocksDBSessionStore(RocksDBSegmentedStore):
             return [range_in(segment) for segment in self.segments_between(wanted.earliest_end_ms, JAVA_LONG_MAX)]
 
         def range_in(segment: int) -> tuple[bytes, bytes]:
-            prefix, exclusive_end = segment_prefix(segment), segment_prefix(segment + 1)
-            if wanted.last is not None:
-                exclusive_end = after(prefix + last_session_key(wanted.last, wanted.latest_start_ms))
-            first = prefix + (wanted.first or b"")
-            return first if wanted.one_key is None else session_key(first, 0, wanted.earliest_end_ms), exclusive_end
+            prefix = segment_prefix(segment)
+            exclusive_end = segment_prefix(segment + 1) if wanted.last is None else after(prefix + wanted.highest)
+            return prefix + wanted.lowest, exclusive_end
 
         return ((key[SEGMENT_BYTES:], value) for key, value in self.scan_segments(ranges))
 

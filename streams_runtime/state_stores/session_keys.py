@@ -6,12 +6,16 @@ the number of the segment of the session's end. `window_keys` describes segments
 of its end. Source: `SessionKeySchema`.
 """
 
+from __future__ import annotations
+
 import struct
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TypeVar
 
 from assignor.types import JAVA_LONG_MAX
 from streams_runtime.state_stores.key_ranges import last_suffixed
+
+Value = TypeVar("Value", bound=bytes | None)
 
 SESSION_SUFFIX_BYTES = 16
 
@@ -22,28 +26,29 @@ WINDOW = slice(-16, None)
 """The slice of a session key that contains the session's end and its start."""
 
 _SUFFIX = struct.Struct(">qq")
+_pack, _unpack_from = _SUFFIX.pack, _SUFFIX.unpack_from
 
 
 def session_key(key: bytes, start_ms: int, end_ms: int) -> bytes:
     # if `key` is a bytearray, `+` would also return a bytearray, but `join` returns bytes
-    return b"".join((key, _SUFFIX.pack(end_ms, start_ms)))
+    return b"".join((key, _pack(end_ms, start_ms)))
 
 
 def last_session_key(last: bytes, latest_start_ms: int) -> bytes:
     """Returns a bound that no session key of a key up to `last` exceeds, if the session starts at `latest_start_ms` or
     earlier.
     """
-    return last_suffixed(last, _SUFFIX.pack(JAVA_LONG_MAX, latest_start_ms))
+    return last_suffixed(last, _pack(JAVA_LONG_MAX, latest_start_ms))
 
 
 def session_bounds(session_key: bytes) -> tuple[bytes, int, int]:
     """Returns the bytes of the key, the start and the end."""
-    end_ms, start_ms = _SUFFIX.unpack_from(session_key, len(session_key) - SESSION_SUFFIX_BYTES)
+    end_ms, start_ms = _unpack_from(session_key, len(session_key) - SESSION_SUFFIX_BYTES)
     return session_key[:-SESSION_SUFFIX_BYTES], start_ms, end_ms
 
 
 def end_of(session_key: bytes) -> int:
-    return int.from_bytes(session_key[END], "big")
+    return _unpack_from(session_key, len(session_key) - SESSION_SUFFIX_BYTES)[0]  # type: ignore[no-any-return]
 
 
 def by_window(entry: tuple[bytes, bytes]) -> tuple[bytes, bytes]:
@@ -51,30 +56,49 @@ def by_window(entry: tuple[bytes, bytes]) -> tuple[bytes, bytes]:
     return entry[0][WINDOW], entry[0]
 
 
-class SessionRange(NamedTuple):
+class SessionRange:
     """The sessions of the keys from `first` to `last` that end at `earliest_end_ms` or later, and start at
     `latest_start_ms` or earlier. All bounds are inclusive. If a bound of the keys is None, the range is open at this
     end.
+
+    `one_key`: the key of a range of one key; None for another range. `lowest`, `highest`: the bounds for a search. No
+    session key of the range is outside of them, but another session key may be inside. If `last` is None, there is no
+    upper bound, and `highest` is empty.
     """
 
-    first: bytes | None
-    last: bytes | None
-    earliest_end_ms: int
-    latest_start_ms: int
+    __slots__ = ("earliest_end_ms", "first", "highest", "last", "latest_start_ms", "lowest", "one_key")
 
-    @property
-    def one_key(self) -> bytes | None:
-        """The key of a range of one key; None for another range."""
-        return self.first if self.first == self.last else None
+    def __init__(self, first: bytes | None, last: bytes | None, earliest_end_ms: int, latest_start_ms: int) -> None:
+        self.first = first
+        self.last = last
+        # no session starts or ends before 0 or after JAVA_LONG_MAX, and the keys have no other numbers
+        self.earliest_end_ms = max(earliest_end_ms, 0)
+        self.latest_start_ms = min(max(latest_start_ms, -1), JAVA_LONG_MAX)
+        self.one_key = first if first == last else None
+        if self.one_key is not None:
+            self.lowest = session_key(self.one_key, 0, min(self.earliest_end_ms, JAVA_LONG_MAX))
+            self.highest = session_key(self.one_key, self.latest_start_ms, JAVA_LONG_MAX)
+        else:
+            self.lowest = first or b""
+            self.highest = b"" if last is None else last_session_key(last, self.latest_start_ms)
 
-    def includes(self, session_key: bytes) -> bool:
-        first, last, earliest_end_ms, latest_start_ms = self  # faster than four attributes
-        key, start_ms, end_ms = session_bounds(session_key)
+    def from_end(self, earliest_end_ms: int) -> SessionRange:
+        """Returns this range without the sessions that end before `earliest_end_ms`."""
+        if earliest_end_ms <= self.earliest_end_ms:
+            return self
+        return SessionRange(self.first, self.last, earliest_end_ms, self.latest_start_ms)
+
+    def among(self, entries: Iterable[tuple[bytes, Value]]) -> Iterator[tuple[bytes, Value]]:
+        """Returns the entries whose session keys are in this range."""
+        return filter(self._includes, entries)
+
+    def _includes(self, entry: tuple[bytes, object]) -> bool:
+        key, start_ms, end_ms = session_bounds(entry[0])
         return (
-            end_ms >= earliest_end_ms
-            and start_ms <= latest_start_ms
-            and (first is None or key >= first)
-            and (last is None or key <= last)
+            end_ms >= self.earliest_end_ms
+            and start_ms <= self.latest_start_ms
+            and (self.first is None or key >= self.first)
+            and (self.last is None or key <= self.last)
         )
 
 
