@@ -19,7 +19,7 @@ from streams_runtime.dsl.table_operators import Getter
 from streams_runtime.dsl.windows import EmitStrategy
 from streams_runtime.processors.context import NodeContext, Receiver
 from streams_runtime.state_stores.session import SessionAccess, SessionStore
-from streams_runtime.state_stores.session_keys import session_bounds
+from streams_runtime.state_stores.session_keys import SessionRange, session_bounds
 from streams_runtime.state_stores.state_store import Windowed
 
 
@@ -91,7 +91,8 @@ class KStreamSessionWindowAggregate(WindowedTableOperator):
             stored_key, so_far = serialize_key(key), initializer()
             start_ms = end_ms = timestamp_ms
             merged = []
-            for old_key, stored in list(find(stored_key, timestamp_ms - gap_ms, timestamp_ms + gap_ms)):
+            wanted = SessionRange(stored_key, stored_key, timestamp_ms - gap_ms, timestamp_ms + gap_ms)
+            for old_key, stored in list(find(wanted)):
                 _, old_start_ms, old_end_ms = session_bounds(old_key)
                 so_far = merger(key, so_far, read(stored)[1])
                 start_ms, end_ms = min(start_ms, old_start_ms), max(end_ms, old_end_ms)

@@ -20,13 +20,12 @@ class SessionAccess(NamedTuple):
 
     `entries`: the functions for one session. The arguments of `stored_key_of` are the bytes of the key, the start and
     the end. `read` returns the timestamp 0, because sessions have no timestamps. `serialize_key`: converts a key to
-    bytes. `find`: a function (bytes of the key, earliest end, latest start) that returns the session keys and values.
-    `remove`: removes the session of a session key.
+    bytes. `find`, `remove`: as `find_sessions` and `remove` of `SessionBytesStore`.
     """
 
     entries: EntryAccess
     serialize_key: Callable[[Any], bytes]
-    find: Callable[[bytes, int, int], Entries]
+    find: Callable[[SessionRange], Entries]
     remove: Callable[[bytes], None]
 
 
@@ -83,14 +82,6 @@ class SessionStore(SerdesStore[SessionBytesStore, K, V]):
 
     def session_access(self) -> SessionAccess:
         inner, deserialize, serialize = self.inner, self._deserialize_value, self._serialize_value
-
-        def find(stored_key: bytes, earliest_end_ms: int, latest_start_ms: int) -> Entries:
-            return inner.find_sessions(SessionRange(stored_key, stored_key, earliest_end_ms, latest_start_ms))
-
-        listen = None
-        if isinstance(inner, CachingSessionStore) and inner.cache is not None:
-            inner.cache.index_by_record_key(SESSION_SUFFIX_BYTES)
-            listen = inner.cache.set_flush_listener
         entries = EntryAccess(
             session_key,
             inner.fetch_session,
@@ -98,9 +89,11 @@ class SessionStore(SerdesStore[SessionBytesStore, K, V]):
             lambda stored: (0, deserialize(stored)),
             lambda _timestamp_ms, value: serialize(value),  # type: ignore[arg-type,return-value]  # bytes for a value
             self.session_of,
-            listen,
         )
-        return SessionAccess(entries, self._serialize_key, find, inner.remove)
+        if isinstance(inner, CachingSessionStore) and inner.cache is not None:
+            inner.cache.index_by_record_key(SESSION_SUFFIX_BYTES)
+            entries = entries._replace(put=inner.cache.put, set_flush_listener=inner.cache.set_flush_listener)
+        return SessionAccess(entries, self._serialize_key, inner.find_sessions, inner.remove)
 
     def _session_key(self, key: K, start_ms: int, end_ms: int) -> bytes:
         stored_key = self._serialized_key(key)
