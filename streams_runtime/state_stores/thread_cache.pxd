@@ -33,3 +33,7 @@ cdef class NamedCache:
     cpdef list items_of(self, record_key, first, last)
     cdef list _values_of(self, list keys)
     cdef void _grow(self, long long size) except *
+    cdef void _make_room(self) except *
+    cdef void _flush(self, list keys) except *
+    cdef void _flush_one(self, key, tuple entry, context) except *
+    cdef void _remove(self, key) except *
