@@ -17,7 +17,7 @@ import logging
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from types import CodeType, FunctionType
+from types import CodeType, FrameType, FunctionType
 from typing import Any
 
 from assignor.types import TaskId
@@ -98,13 +98,18 @@ class CurrentNode:
         """Returns the name of the node that failed: the last node in the traceback of the error. The name is empty if
         the traceback contains no node.
         """
-        node, trace, caller = "", error.__traceback__, None
+        node, trace, has_caller = "", error.__traceback__, False
+        frames: set[FrameType] = set()
         while trace is not None:
-            frame = trace.tb_frame
-            if caller is not None and frame.f_back not in (None, caller):
-                # the other frames come from an earlier raise of the same error object, for example by a cached future
-                break
-            node, caller, trace = self._node_of_code.get(frame.f_code, node), frame, trace.tb_next
+            frame, trace = trace.tb_frame, trace.tb_next
+            if frame.f_back is not None:  # the frames of generators and of compiled modules have no `f_back`
+                if has_caller and frame.f_back not in frames:
+                    # the other frames come from an earlier raise of the same error object, for example by a cached
+                    # future
+                    break
+                has_caller = True
+            frames.add(frame)
+            node = self._node_of_code.get(frame.f_code, node)
         return node
 
 

@@ -151,8 +151,9 @@ def _raised_at(error: Exception) -> str:
 def _is_users_file(name: str) -> bool:
     # The path comes from the code object and not from `__file__`. On Spark executors this package is in an archive, and
     # the paths in code objects are relative.
-    own_directory = str(Path(_raised_at.__code__.co_filename).parents[1]) + os.sep
-    return not os.path.normpath(name).startswith((own_directory, *_INSTALLED_PREFIXES))
+    # The paths in compiled modules begin with the package.
+    own = Path(_raised_at.__code__.co_filename).parents[1]
+    return not os.path.normpath(name).startswith((f"{own}{os.sep}", f"{own.name}{os.sep}", *_INSTALLED_PREFIXES))
 
 
 def _add_callers(error: Exception) -> None:
