@@ -32,9 +32,10 @@ from streams_runtime.tasks.exception_handling import ExceptionHandling
 from streams_runtime.tasks.global_task import GlobalTask
 from streams_runtime.tasks.input_lags import InputLags
 from streams_runtime.tasks.input_offsets import InputClaim, InputOffsets
-from streams_runtime.tasks.partition_group import PartitionGroup, RecordQueue
+from streams_runtime.tasks.partition_group import PartitionGroup
 from streams_runtime.tasks.processor_runtime import ProcessorRuntime
 from streams_runtime.tasks.record_collector import RecordCollector, StreamsProducer
+from streams_runtime.tasks.record_queue import RecordQueue
 from streams_runtime.tasks.source_changelog import source_changelogs
 from streams_runtime.tasks.standby_task import StandbyTask
 from streams_runtime.tasks.state_directory import StateDirectory

@@ -48,7 +48,7 @@ from streams_runtime.processors.runtime import TASK_ERRORS, TaskRuntime
 from streams_runtime.serdes.defaults import DefaultSerdes
 from streams_runtime.state_stores.state_store import RecordClock, StateStore, StoreContext, keeps_offset
 from streams_runtime.tasks.exception_handling import ExceptionHandling, fail
-from streams_runtime.tasks.partition_group import UNKNOWN_TIME, RecordQueue
+from streams_runtime.tasks.record_queue import UNKNOWN_TIME, RecordQueue
 from streams_runtime.tasks.state_directory import StateDirectory
 from streams_runtime.tasks.store_opening import open_empty
 

@@ -49,8 +49,9 @@ from streams_runtime.common.losses import TaskLosses
 from streams_runtime.configs import StreamsConfig
 from streams_runtime.logs.base import Claim, CommittedOffsets, Consumer, OffsetAndMetadata, OffsetReset
 from streams_runtime.processors.graph import ProcessorGraph
-from streams_runtime.tasks.partition_group import UNKNOWN_TIME, InputPosition
+from streams_runtime.tasks.partition_group import InputPosition
 from streams_runtime.tasks.record_collector import StreamsProducer
+from streams_runtime.tasks.record_queue import UNKNOWN_TIME
 from streams_runtime.tasks.state_manager import StateManager
 
 _HEADER = struct.Struct(">Bq")

@@ -46,9 +46,10 @@ from streams_runtime.state_stores.state_store import CommitLoggingStore, StateSt
 from streams_runtime.state_stores.thread_cache import ContextTuple, TaskCache, ThreadCache, extra_bytes
 from streams_runtime.tasks.exception_handling import NO_RECORD, ExceptionHandling, failed_output
 from streams_runtime.tasks.input_offsets import InputOffsets
-from streams_runtime.tasks.partition_group import UNKNOWN_TIME, PartitionGroup, RecordQueue
+from streams_runtime.tasks.partition_group import PartitionGroup
 from streams_runtime.tasks.punctuation_queue import PunctuationQueue, PunctuationSchedule, first_schedule
 from streams_runtime.tasks.record_collector import RecordCollector
+from streams_runtime.tasks.record_queue import UNKNOWN_TIME, RecordQueue
 
 _SavedContext = tuple[ContextTuple | None, str | None, int, Headers]
 

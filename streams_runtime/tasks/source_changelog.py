@@ -28,7 +28,7 @@ from streams_runtime.processors.nodes import SourceRunner
 from streams_runtime.state_stores.key_value import TimestampedKeyValueStore
 from streams_runtime.state_stores.state_store import StateStore
 from streams_runtime.tasks.exception_handling import described
-from streams_runtime.tasks.partition_group import RecordQueue
+from streams_runtime.tasks.record_queue import RecordQueue
 
 RecordConverter = Callable[[RecordBatch], RecordBatch | None]
 """Converts a batch of a table's source topic to the records that the table has put into its store. The keys and values

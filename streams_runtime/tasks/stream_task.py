@@ -37,8 +37,9 @@ from streams_runtime.logs.base import Claim, CommittedOffsets, RecordBatch
 from streams_runtime.processors.batch_node import NodeRun
 from streams_runtime.state_stores.state_store import StateStore
 from streams_runtime.tasks.input_offsets import InputClaim, InputOffsets
-from streams_runtime.tasks.partition_group import UNKNOWN_TIME, PartitionGroup
+from streams_runtime.tasks.partition_group import PartitionGroup
 from streams_runtime.tasks.processor_runtime import ProcessorRuntime
+from streams_runtime.tasks.record_queue import UNKNOWN_TIME
 from streams_runtime.tasks.state_manager import StateManager
 from streams_runtime.tasks.task import Task
 

@@ -25,8 +25,9 @@ from streams_runtime.state_stores.value_and_timestamp import ValueAndTimestampSe
 from streams_runtime.state_stores.window_keys import window_key
 from streams_runtime.tasks.checkpoint_file import CheckpointFile
 from streams_runtime.tasks.input_offsets import encode_partition_time
-from streams_runtime.tasks.partition_group import PartitionGroup, RecordQueue
+from streams_runtime.tasks.partition_group import PartitionGroup
 from streams_runtime.tasks.punctuation_queue import PunctuationQueue, PunctuationSchedule
+from streams_runtime.tasks.record_queue import RecordQueue
 from streams_runtime.tasks.state_directory import STORES_DIRECTORY, StateDirectory
 from streams_runtime.tasks.state_manager import StateManager
 from streams_runtime.tasks.store_opening import StoreOptions

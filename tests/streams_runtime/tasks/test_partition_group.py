@@ -13,7 +13,8 @@ from streams_runtime.processors.context import CurrentNode
 from streams_runtime.processors.nodes import SourceRunner
 from streams_runtime.processors.topology import SourceSettings
 from streams_runtime.tasks.input_lags import ASK_AGAIN_MS, InputLags
-from streams_runtime.tasks.partition_group import InputPosition, PartitionGroup, RecordQueue
+from streams_runtime.tasks.partition_group import InputPosition, PartitionGroup
+from streams_runtime.tasks.record_queue import RecordQueue
 from tests.known import known
 from tests.streams_runtime.tasks.watched_log import WatchedLog
 

@@ -15,7 +15,7 @@ from streams_runtime.logs.base import RecordBatch
 from streams_runtime.processors.context import CurrentNode
 from streams_runtime.processors.nodes import SourceRunner
 from streams_runtime.processors.topology import SourceSettings
-from streams_runtime.tasks.partition_group import RecordQueue
+from streams_runtime.tasks.record_queue import RecordQueue
 
 TASK = TaskId(0, 2)
 IN = TopicPartition("in", 2)
