@@ -16,7 +16,6 @@ Source: `LogValidator`. Differs from Kafka: in Kafka, the broker refuses the tim
 only be aborted.
 """
 
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final
 
@@ -140,15 +139,17 @@ def _checked_headers(given: Any) -> tuple[Headers, int]:
     return headers, sum(len(name.encode(errors=NAME_ERRORS)) + len(octets or b"") for name, octets in headers)
 
 
-@dataclass(frozen=True, slots=True)
 class RecordLimits:
     """The limits of one topic. `max_bytes`: the largest total size of key, value and headers. `compacts`: True if each
     record needs a key.
     """
 
-    max_bytes: int
-    compacts: bool
-    checks: BrokerChecks = NO_TIMESTAMP_CHECKS
+    __slots__ = ("checks", "compacts", "max_bytes")
+
+    def __init__(self, max_bytes: int, compacts: bool, checks: BrokerChecks = NO_TIMESTAMP_CHECKS) -> None:
+        self.max_bytes = max_bytes
+        self.compacts = compacts
+        self.checks = checks
 
     def takes_unchecked(self, key: bytes | None, value: bytes | None, timestamp_ms: int) -> bool:
         """Returns True if a record without headers certainly passes the checks of `checked`. If the result is False,

@@ -39,13 +39,8 @@ from streams_runtime.processors.api import KeyPrefixPartitioner, StreamPartition
 from streams_runtime.processors.context import Receiver
 from streams_runtime.processors.runtime import SinkSettings
 from streams_runtime.serdes import NestedSerde, serde_for_topic, serializer_of
+from streams_runtime.tasks.collected_records import CollectedRecords
 from streams_runtime.tasks.needed_changes import NeededChanges
-
-MOST_ROWS = 10_000
-"""If this number of records is collected for one partition, all collected records are passed to the producer. Usually
-the collected records are passed to the producer at the end of `ProcessorRuntime.process`. The limit is needed because a
-single call of a processor or punctuator may write any number of records.
-"""
 
 _HOT_KEYS = 100_000
 """The cache of a sink maps keys to partitions. This is the largest number of keys in the cache."""
@@ -56,28 +51,6 @@ _logger = logging.getLogger(__name__)
 _FENCED = (ProducerFenced, CommitFenced)
 
 _BYTES_SINK = SinkSettings()
-
-
-class _PartitionRows:
-    """Records of one partition that were not passed to the producer yet, as lists of the same length. Sending many
-    records in one call takes a fifth of the time of separate calls. `limits`: the topic's limits for a record.
-    """
-
-    __slots__ = ("headers", "keys", "limits", "partition", "timestamps_ms", "values")
-
-    def __init__(self, partition: TopicPartition, limits: RecordLimits) -> None:
-        self.partition = partition
-        self.limits = limits
-        self.keys: list[bytes | None] = []
-        self.values: list[bytes | None] = []
-        self.timestamps_ms: list[int] = []
-        self.headers: list[Headers] | None = None
-
-    def clear(self) -> None:
-        self.headers = None
-        self.keys.clear()
-        self.values.clear()
-        self.timestamps_ms.clear()
 
 
 class RecordCollector:
@@ -105,9 +78,9 @@ class RecordCollector:
         self._targets: dict[str, tuple[TopicPartition, ...]] = {}
         self._written: set[TopicPartition] = set()
         self._has_sent = False  # True if records were sent since the last call of `call_if_sent`
-        self._rows: dict[TopicPartition, _PartitionRows] = {}
-        self.pending: list[_PartitionRows] = []
-        self._change_rows: dict[str, _PartitionRows] = {}
+        self._rows: dict[TopicPartition, CollectedRecords] = {}
+        self.pending: list[CollectedRecords] = []
+        self._change_rows: dict[str, CollectedRecords] = {}
         # The start value differs from task to task. So the tasks send their first records without a key to different
         # partitions.
         self._keyless = task_id.partition
@@ -132,8 +105,8 @@ class RecordCollector:
             choose = self._partition_chooser(partitioner, node, topic)
         targets: tuple[TopicPartition, ...] = ()
         # the collected records of the only partition, if the topic has one partition
-        only: tuple[_PartitionRows] | None = None
-        rows_of_keys: dict[bytes | None, tuple[_PartitionRows]] = {}
+        only: tuple[CollectedRecords] | None = None
+        rows_of_keys: dict[bytes | None, tuple[CollectedRecords]] = {}
 
         def sink(key: Any, value: Any, timestamp_ms: int, headers: Headers) -> None:
             chosen = None
@@ -151,16 +124,10 @@ class RecordCollector:
                 raise SerdeMismatch(where, settings.key_serde, settings.value_serde, key, value, error) from error
             hashed = key_bytes[:-suffix_bytes] if suffix_bytes and key_bytes is not None else key_bytes
             for rows in chosen or only or rows_of_keys.get(hashed) or find_rows(hashed):
-                if headers or not rows.limits.takes_unchecked(key_bytes, value_bytes, timestamp_ms):
+                if headers or not rows.add_unchecked(key_bytes, value_bytes, timestamp_ms):
                     self._send_alone(rows, key_bytes, value_bytes, timestamp_ms, headers)
-                    continue
-                if len(rows.keys) >= MOST_ROWS:
-                    # The earlier records are sent before the new record is added. If sending fails, the input record is
-                    # processed again, and the new record is added then.
-                    self.send_rows()
-                self._add(rows, key_bytes, value_bytes, timestamp_ms)
 
-        def find_rows(key: bytes | None) -> tuple[_PartitionRows]:
+        def find_rows(key: bytes | None) -> tuple[CollectedRecords]:
             nonlocal targets, only
             if not targets:
                 targets = self._partitions_of(topic)
@@ -180,7 +147,7 @@ class RecordCollector:
 
     def _partition_chooser(
         self, partitioner: StreamPartitioner, node: str, topic: str
-    ) -> Callable[[Any, Any], tuple[_PartitionRows, ...] | None]:
+    ) -> Callable[[Any, Any], tuple[CollectedRecords, ...] | None]:
         """Returns a function of a key and a value. This function calls the partitioner and returns the collected
         records of each chosen partition; None if the hash of the key chooses the partition. The function raises
         StreamsRuntimeError if the partitioner chooses a partition that the topic does not have.
@@ -188,7 +155,7 @@ class RecordCollector:
         if isinstance(partitioner, NestedSerde):
             partitioner = partitioner.with_inner(lambda keys: serde_for_topic(keys, topic, is_key=True))
 
-        def choose(key: Any, value: Any) -> tuple[_PartitionRows, ...] | None:
+        def choose(key: Any, value: Any) -> tuple[CollectedRecords, ...] | None:
             targets = self._partitions_of(topic)
             count = len(targets)
             chosen = partitioner(key, value, count)
@@ -200,7 +167,7 @@ class RecordCollector:
                 level = self._losses.log_level(DropReason.NO_PARTITION, node)
                 message = "Skipping record as partitioner returned empty partitions. topic=[%s]"
                 _logger.log(level, message, topic, extra=ALREADY_A_NOTICE)
-            rows: dict[_PartitionRows, None] = {}
+            rows: dict[CollectedRecords, None] = {}
             for partition in partitions:
                 try:
                     rows[self._rows_of(targets[record_partition(partition, count)])] = None
@@ -252,15 +219,12 @@ class RecordCollector:
         # in `init`, no record has set the time yet, so the timestamp is negative, and the log would refuse it
         if timestamp_ms < 0:
             timestamp_ms = 0
-        if headers and rows.headers is None:
-            rows.headers = [()] * len(rows.keys)
-        self._add(rows, key, value, timestamp_ms, headers)
-        if len(rows.keys) >= MOST_ROWS:
+        if rows.add(key, value, timestamp_ms, headers):
             # The change is added before the records are sent, because the store already has the change. With this
             # order, the change is not lost if sending fails.
             self.send_rows()
 
-    def _changes_of(self, store: str) -> _PartitionRows:
+    def _changes_of(self, store: str) -> CollectedRecords:
         rows = self._change_rows[store] = self._rows_of(self._changelogs[store])
         return rows
 
@@ -311,23 +275,15 @@ class RecordCollector:
             rows.clear()
             del pending[0]
 
-    def _add(
-        self, rows: _PartitionRows, key: bytes | None, value: bytes | None, timestamp_ms: int, headers: Headers = ()
-    ) -> None:
-        keys = rows.keys
-        if not keys:
-            self.pending.append(rows)
-        if rows.headers is not None:
-            rows.headers.append(headers)
-        keys.append(key)
-        rows.values.append(value)
-        rows.timestamps_ms.append(timestamp_ms)
-
     def _send_alone(
-        self, rows: _PartitionRows, key: bytes | None, value: bytes | None, timestamp_ms: int, headers: Headers
+        self, rows: CollectedRecords, key: bytes | None, value: bytes | None, timestamp_ms: int, headers: Headers
     ) -> None:
-        """Send a single record that has headers, or that the producer has to check against the topic's limits."""
-        self.send_rows()  # send earlier records first, to keep the order
+        """Send a single record that has headers, that the producer has to check against the topic's limits, or that
+        is the first after `MOST_ROWS` collected records.
+        """
+        # The earlier records are sent first, to keep the order. If sending fails, the input record is processed again,
+        # and the new record is sent then.
+        self.send_rows()
         self._has_sent = True
         self._producer.send(rows.partition, key, value, timestamp_ms, headers)
         self._note_sent(rows.partition, (timestamp_ms,))
@@ -339,10 +295,12 @@ class RecordCollector:
         if needed is not None:
             needed.sent(timestamps_ms)
 
-    def _rows_of(self, partition: TopicPartition) -> _PartitionRows:
+    def _rows_of(self, partition: TopicPartition) -> CollectedRecords:
         rows = self._rows.get(partition)
         if rows is None:
-            rows = self._rows[partition] = _PartitionRows(partition, self._producer.limits_of(partition))
+            rows = self._rows[partition] = CollectedRecords(
+                partition, self._producer.limits_of(partition), self.pending
+            )
         return rows
 
     # --- Methods that report which records were sent.

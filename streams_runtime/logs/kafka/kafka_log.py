@@ -12,7 +12,6 @@ import logging
 import math
 import time
 from collections.abc import Coroutine, Iterable, Mapping, Sequence
-from dataclasses import replace
 from typing import Any, NamedTuple
 
 from assignor.topology.internal_topics import CreatedTopic
@@ -359,7 +358,7 @@ class KafkaLog:
         else:
             checks = known.limits.checks
             checks.configure(*times_ms)  # the limits are changed in place, because producers have this object
-        limits = replace(configs.record_limits, checks=checks)
+        limits = RecordLimits(configs.max_message_bytes, configs.compacts, checks)
         return _KnownLimits(time.monotonic(), there[name].partitions, limits, configs.deletes_after_ms)
 
     async def _configs(self, topics: Iterable[str], *, only_own: bool) -> dict[str, dict[str, str]]:
