@@ -35,7 +35,7 @@ from assignor.types import JAVA_LONG_MAX
 from streams_runtime.common.clock import Clock
 from streams_runtime.common.errors import ProcessingFailed, StreamsRuntimeError, TaskCorrupted
 from streams_runtime.common.losses import TaskLosses
-from streams_runtime.common.records import Headers, RawRecord, Record, RecordMetadata
+from streams_runtime.common.records import Headers, RawRecord, Record
 from streams_runtime.configs import StreamsConfig
 from streams_runtime.logs.log_errors import LogTimeout
 from streams_runtime.processors.api import Cancellable, FailedRecord, PunctuationType, Punctuator
@@ -43,7 +43,8 @@ from streams_runtime.processors.context import Receiver
 from streams_runtime.processors.graph import ProcessorGraph
 from streams_runtime.processors.runtime import TASK_ERRORS, RunPosition, SinkSettings
 from streams_runtime.state_stores.state_store import CommitLoggingStore, StateStore, logs_at_commit
-from streams_runtime.state_stores.thread_cache import ContextTuple, TaskCache, ThreadCache, extra_bytes
+from streams_runtime.state_stores.thread_cache import TaskCache, ThreadCache
+from streams_runtime.tasks.current_record import CurrentRecord
 from streams_runtime.tasks.exception_handling import NO_RECORD, ExceptionHandling, failed_output
 from streams_runtime.tasks.input_offsets import InputOffsets
 from streams_runtime.tasks.partition_group import PartitionGroup
@@ -51,11 +52,9 @@ from streams_runtime.tasks.punctuation_queue import PunctuationQueue, Punctuatio
 from streams_runtime.tasks.record_collector import RecordCollector
 from streams_runtime.tasks.record_queue import UNKNOWN_TIME, RecordQueue
 
-_SavedContext = tuple[ContextTuple | None, str | None, int, Headers]
-
 
 @dataclass(eq=False, repr=False)
-class ProcessorRuntime:
+class ProcessorRuntime(CurrentRecord):
     """Runs the processors of one active task on the records of `buffer`.
 
     `ProcessorRuntime` has more than a dozen public methods, because three kinds of callers use it. Processors use the
@@ -64,8 +63,7 @@ class ProcessorRuntime:
 
     `stores`: the open stores, which the task sets; empty while the stores are closed. `cache`: the record cache, or
     None if the task has none. `current_system_time_ms`: the wall-clock time of the present call of `process` or of the
-    present punctuation. `keeps_raw`: True if an error handler may need the bytes of the input record. If `keeps_raw` is
-    True, record contexts include the bytes of the input record.
+    present punctuation.
     """
 
     graph: ProcessorGraph
@@ -80,6 +78,7 @@ class ProcessorRuntime:
     global_stores: Mapping[str, StateStore] = field(default_factory=dict)
 
     def __post_init__(self, configs: StreamsConfig, thread_cache: ThreadCache | None) -> None:
+        super().__init__(self.graph.current, keeps_raw=self._handling.needs_raw_record)
         self.task_id = self.collector.task_id
         self.application_id, self.default_serdes = configs.application_id, configs.default_serdes
         self.cache = None if thread_cache is None else TaskCache(thread_cache, self)
@@ -87,16 +86,10 @@ class ProcessorRuntime:
         self._logging_at_commit: Sequence[CommitLoggingStore] = ()
         self.stream_time_ms = UNKNOWN_TIME
         self.current_system_time_ms = self._clock.now_ms()
-        self.keeps_raw = self._handling.needs_raw_record
         self._exactly_once = configs.exactly_once
-        self._current = self.graph.current
         self._stream_time_punctuations = PunctuationQueue()
         self._system_time_punctuations = PunctuationQueue()
-        self.queue: RecordQueue | None = None  # The queue of the current input record, or None between runs.
-        self._flush_context: ContextTuple | None = None  # The context of the change that a flush is writing.
         self._in_batch = False  # True while a node processes several records of the run at once.
-        # The wall-clock time while processors are initialised. Otherwise UNKNOWN_TIME.
-        self.init_time_ms = UNKNOWN_TIME
         self._punctuated_ms = UNKNOWN_TIME  # The time of the punctuation that is running.
         self._must_punctuate = False
         self._stream_time_before_ms = UNKNOWN_TIME  # The stream time at which the present run began.
@@ -189,7 +182,7 @@ class ProcessorRuntime:
         finally:
             if self.queue is not None:
                 self.queue = None
-                self._current.clear()
+                self.graph.current.clear()
             if buffer.paused:
                 buffer.resume_partitions()
         return processed
@@ -320,25 +313,12 @@ class ProcessorRuntime:
     # --- TaskRuntime
 
     @property
-    def record_metadata(self) -> RecordMetadata | None:
-        if self._flush_context is not None:
-            _, _, partition, offset, _, _ = self._flush_context
-            return None if partition is None else RecordMetadata(*partition, offset)
-        return None if self.queue is None else self.queue.polled_metadata()
-
-    @property
-    def headers(self) -> Headers:
-        if self._flush_context is not None:
-            return self._flush_context[1]
-        return () if self.queue is None else self.queue.polled_headers()
-
-    @property
     def processor_metadata(self) -> dict[str, int]:
         return self._offsets.processor_metadata
 
     @property
     def position(self) -> RunPosition | None:
-        if self.queue is None or self._flush_context is not None:
+        if self.queue is None or self.flush_context is not None:
             return None
         return RunPosition(self.queue.polled_place, self.stream_time_ms, self._in_batch)
 
@@ -393,8 +373,8 @@ class ProcessorRuntime:
         """Returns the current input record or punctuation for a handler. Returns None if the error belongs to several
         records of a batch, or to a record that was forwarded in `init` or `close`.
         """
-        if self._flush_context is not None:
-            timestamp_ms, headers, _, _, raw, _ = self._flush_context
+        if self.flush_context is not None:
+            timestamp_ms, headers, _, _, raw, _ = self.flush_context
             raw = raw or RawRecord(None, None, headers, timestamp_ms)
             return FailedRecord(self.task_id, self.record_metadata or NO_RECORD, node, *raw, error)
         if self._in_batch:
@@ -402,49 +382,3 @@ class ProcessorRuntime:
         if self.queue is not None:
             return self.queue.failed(self.queue.polled_place, node, error)
         return None if self._punctuated_ms == UNKNOWN_TIME else self._failed_punctuation(node, error)
-
-    # --- RecordContexts
-
-    def record_context(self) -> ContextTuple:
-        current, queue = self._current, self.queue
-        timestamp_ms, headers, raw = current.timestamp_ms, current.headers, None
-        if timestamp_ms < 0:
-            timestamp_ms = self.init_time_ms
-        if self._flush_context is not None:
-            _, _, partition, offset, raw, _ = self._flush_context
-            size = 0 if partition is None else len(partition[0])
-        elif queue is None:
-            partition, offset, size = None, -1, 0
-        else:
-            offsets = queue.offsets
-            # Nearly every cached change needs an offset, and a list returns its items faster than a range.
-            if type(offsets) is range:
-                offsets = queue.list_offsets()
-            partition, offset, size = queue.partition, offsets[queue.place - 1], queue.topic_bytes
-            if self.keeps_raw:
-                raw = queue.polled_raw()
-        if headers or raw is not None:
-            size += extra_bytes(headers, raw)
-        return timestamp_ms, headers, partition, offset, raw, size
-
-    def begin_flush(self) -> _SavedContext:
-        current = self._current
-        return self._flush_context, current.name, current.timestamp_ms, current.headers
-
-    def set_context(self, made_by: ContextTuple) -> None:
-        self._flush_context = made_by
-        self._current.timestamp_ms, self._current.headers, _, _, _, _ = made_by
-
-    def end_flush(self, before: _SavedContext) -> None:
-        current = self._current
-        self._flush_context, current.name, current.timestamp_ms, current.headers = before
-
-    # --- RecordClock
-
-    @property
-    def record_timestamp_ms(self) -> int:
-        """The timestamp of the current processor's record. While `init` of a processor runs, the value is the
-        wall-clock time, as in Kafka.
-        """
-        timestamp_ms = self._current.timestamp_ms
-        return timestamp_ms if timestamp_ms >= 0 else self.init_time_ms
