@@ -6,9 +6,9 @@ is installed inside the coordinator's package, because other programs may have a
 
 If ASSIGNOR_COMPILE=1 is set, as in `make setup`, Cython compiles several modules. A large rebalance spends most of its
 time in some of the compiled modules. The other compiled modules are on the path of each record: the converter of record
-batches, two hashes, the record cache, and parts of the stores with windows and of the suppression buffer. Cython
-compiles the Python source; a `.pxd` file beside a module gives C types to the module's names. If Cython, a C compiler
-or ASSIGNOR_COMPILE is missing, nothing is compiled. Python then runs the modules uncompiled, with equal results.
+batches, two hashes, the queues and the output records of a task, and parts of the state stores. Cython compiles the
+Python source; a `.pxd` file beside a module gives C types to the module's names. If Cython, a C compiler or
+ASSIGNOR_COMPILE is missing, nothing is compiled. Python then runs the modules uncompiled, with equal results.
 The wheel is built without ASSIGNOR_COMPILE, so one wheel works with every version of Python.
 """
 
@@ -33,6 +33,7 @@ COMPILED = (
     "assignor.clients.client_metadata",
     "assignor.clients.client_state",
     "assignor.java.order",
+    "assignor.java.priority_queue",
     "assignor.task_assignors.constrained_priority_set",
     "assignor.task_assignors.task_movement",
     "assignor.task_assignors.working_state",
@@ -41,12 +42,18 @@ COMPILED = (
     "kafka_client.record_batches.batch_rows",
     "streams_runtime.common.murmur3",
     "streams_runtime.logs.partitioner",
+    "streams_runtime.logs.record_limits",
     "streams_runtime.state_stores.buffer_values",
     "streams_runtime.state_stores.known_keys",
     "streams_runtime.state_stores.session_keys",
     "streams_runtime.state_stores.thread_cache",
     "streams_runtime.state_stores.time_ordered_change_buffer",
     "streams_runtime.state_stores.window_keys",
+    "streams_runtime.tasks.collected_records",
+    "streams_runtime.tasks.current_record",
+    "streams_runtime.tasks.needed_changes",
+    "streams_runtime.tasks.partition_group",
+    "streams_runtime.tasks.record_queue",
 )
 
 

@@ -43,7 +43,7 @@ class JavaPriorityQueue(Generic[E]):
 
     def offer(self, element: E) -> None:
         self._heap.append(element)
-        self._sift_up(len(self._heap) - 1, element)
+        _sift_up(self._heap, self._key, len(self._heap) - 1, element)
 
     def add_all(self, elements: Iterable[E]) -> None:
         for element in elements:
@@ -58,7 +58,7 @@ class JavaPriorityQueue(Generic[E]):
             return None
         first, last = self._heap[0], self._heap.pop()
         if self._heap:
-            self._sift_down(0, last)
+            _sift_down(self._heap, self._key, 0, last)
         return first
 
     def remove(self, element: E) -> bool:
@@ -71,44 +71,44 @@ class JavaPriorityQueue(Generic[E]):
             return False
         last = self._heap.pop()
         if at < len(self._heap):
-            self._sift_down(at, last)
+            _sift_down(self._heap, self._key, at, last)
             if self._heap[at] is last:
-                self._sift_up(at, last)
+                _sift_up(self._heap, self._key, at, last)
         return True
 
     def clear(self) -> None:
         self._heap.clear()
 
-    def _sift_up(self, at: int, element: E) -> None:
-        """Puts the element at the index `at`, or at the index of an ancestor. The element stays below a parent with an
-        equal key.
-        """
-        heap, key = self._heap, self._key
-        own = key(element)
-        while at > 0:
-            parent = (at - 1) // 2
-            if not own < key(heap[parent]):
-                break
-            heap[at] = heap[parent]
-            at = parent
-        heap[at] = element
 
-    def _sift_down(self, at: int, element: E) -> None:
-        """Puts the element at the index `at`, or at the index of a descendant. If two children have equal keys, the
-        left child moves up.
-        """
-        heap, key = self._heap, self._key
-        size = len(heap)
-        own = key(element)
-        while at < size // 2:
-            child = 2 * at + 1
-            least = key(heap[child])
-            if child + 1 < size:
-                right = key(heap[child + 1])
-                if right < least:
-                    child, least = child + 1, right
-            if not least < own:
-                break
-            heap[at] = heap[child]
-            at = child
-        heap[at] = element
+def _sift_up(heap: list[E], key: Callable[[E], Comparable], at: int, element: E) -> None:
+    """Puts the element at the index `at`, or at the index of an ancestor. The element stays below a parent with an
+    equal key.
+    """
+    own = key(element)
+    while at > 0:
+        parent = (at - 1) // 2
+        if not own < key(heap[parent]):
+            break
+        heap[at] = heap[parent]
+        at = parent
+    heap[at] = element
+
+
+def _sift_down(heap: list[E], key: Callable[[E], Comparable], at: int, element: E) -> None:
+    """Puts the element at the index `at`, or at the index of a descendant. If two children have equal keys, the
+    left child moves up.
+    """
+    size = len(heap)
+    own = key(element)
+    while at < size // 2:
+        child = 2 * at + 1
+        least = key(heap[child])
+        if child + 1 < size:
+            right = key(heap[child + 1])
+            if right < least:
+                child, least = child + 1, right
+        if not least < own:
+            break
+        heap[at] = heap[child]
+        at = child
+    heap[at] = element
