@@ -219,16 +219,11 @@ class PartitionGroup:
         return self._configs.max_task_idle_ms == MAX_TASK_IDLE_DISABLED or self._waited_enough(now_ms)
 
     def _read_heads(self) -> None:
-        idle, index = self._idle, 0
-        while index < len(idle):
-            queue = idle[index]
+        for queue in self._idle.copy():
             timestamp_ms = queue.head_timestamp_ms()
-            if timestamp_ms is None:
-                index += 1
-                continue
-            self._heap.offer((timestamp_ms, queue))
-            del idle[index]
-            if self._deadlines:
+            if timestamp_ms is not None:
+                self._heap.offer((timestamp_ms, queue))
+                self._idle.remove(queue)
                 self._deadlines.pop(queue.partition, None)
 
     def _waited_enough(self, now_ms: int) -> bool:
