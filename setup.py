@@ -49,9 +49,9 @@ COMPILED = (
     "streams_runtime.state_stores.thread_cache",
     "streams_runtime.state_stores.time_ordered_change_buffer",
     "streams_runtime.state_stores.window_keys",
-    "streams_runtime.tasks.collected_records",
     "streams_runtime.tasks.current_record",
     "streams_runtime.tasks.needed_changes",
+    "streams_runtime.tasks.output_records",
     "streams_runtime.tasks.partition_group",
     "streams_runtime.tasks.record_queue",
 )

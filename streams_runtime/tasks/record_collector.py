@@ -39,8 +39,8 @@ from streams_runtime.processors.api import KeyPrefixPartitioner, StreamPartition
 from streams_runtime.processors.context import Receiver
 from streams_runtime.processors.runtime import SinkSettings
 from streams_runtime.serdes import NestedSerde, serde_for_topic, serializer_of
-from streams_runtime.tasks.collected_records import CollectedRecords
 from streams_runtime.tasks.needed_changes import NeededChanges
+from streams_runtime.tasks.output_records import OutputRecords
 
 _HOT_KEYS = 100_000
 """The cache of a sink maps keys to partitions. This is the largest number of keys in the cache."""
@@ -78,9 +78,9 @@ class RecordCollector:
         self._targets: dict[str, tuple[TopicPartition, ...]] = {}
         self._written: set[TopicPartition] = set()
         self._has_sent = False  # True if records were sent since the last call of `call_if_sent`
-        self._rows: dict[TopicPartition, CollectedRecords] = {}
-        self.pending: list[CollectedRecords] = []
-        self._change_rows: dict[str, CollectedRecords] = {}
+        self._rows: dict[TopicPartition, OutputRecords] = {}
+        self.pending: list[OutputRecords] = []
+        self._change_rows: dict[str, OutputRecords] = {}
         # The start value differs from task to task. So the tasks send their first records without a key to different
         # partitions.
         self._keyless = task_id.partition
@@ -105,8 +105,8 @@ class RecordCollector:
             choose = self._partition_chooser(partitioner, node, topic)
         targets: tuple[TopicPartition, ...] = ()
         # the collected records of the only partition, if the topic has one partition
-        only: tuple[CollectedRecords] | None = None
-        rows_of_keys: dict[bytes | None, tuple[CollectedRecords]] = {}
+        only: tuple[OutputRecords] | None = None
+        rows_of_keys: dict[bytes | None, tuple[OutputRecords]] = {}
 
         def sink(key: Any, value: Any, timestamp_ms: int, headers: Headers) -> None:
             chosen = None
@@ -127,7 +127,7 @@ class RecordCollector:
                 if headers or not rows.add_unchecked(key_bytes, value_bytes, timestamp_ms):
                     self._send_alone(rows, key_bytes, value_bytes, timestamp_ms, headers)
 
-        def find_rows(key: bytes | None) -> tuple[CollectedRecords]:
+        def find_rows(key: bytes | None) -> tuple[OutputRecords]:
             nonlocal targets, only
             if not targets:
                 targets = self._partitions_of(topic)
@@ -147,7 +147,7 @@ class RecordCollector:
 
     def _partition_chooser(
         self, partitioner: StreamPartitioner, node: str, topic: str
-    ) -> Callable[[Any, Any], tuple[CollectedRecords, ...] | None]:
+    ) -> Callable[[Any, Any], tuple[OutputRecords, ...] | None]:
         """Returns a function of a key and a value. This function calls the partitioner and returns the collected
         records of each chosen partition; None if the hash of the key chooses the partition. The function raises
         StreamsRuntimeError if the partitioner chooses a partition that the topic does not have.
@@ -155,7 +155,7 @@ class RecordCollector:
         if isinstance(partitioner, NestedSerde):
             partitioner = partitioner.with_inner(lambda keys: serde_for_topic(keys, topic, is_key=True))
 
-        def choose(key: Any, value: Any) -> tuple[CollectedRecords, ...] | None:
+        def choose(key: Any, value: Any) -> tuple[OutputRecords, ...] | None:
             targets = self._partitions_of(topic)
             count = len(targets)
             chosen = partitioner(key, value, count)
@@ -167,7 +167,7 @@ class RecordCollector:
                 level = self._losses.log_level(DropReason.NO_PARTITION, node)
                 message = "Skipping record as partitioner returned empty partitions. topic=[%s]"
                 _logger.log(level, message, topic, extra=ALREADY_A_NOTICE)
-            rows: dict[CollectedRecords, None] = {}
+            rows: dict[OutputRecords, None] = {}
             for partition in partitions:
                 try:
                     rows[self._rows_of(targets[record_partition(partition, count)])] = None
@@ -224,7 +224,7 @@ class RecordCollector:
             # order, the change is not lost if sending fails.
             self.send_rows()
 
-    def _changes_of(self, store: str) -> CollectedRecords:
+    def _changes_of(self, store: str) -> OutputRecords:
         rows = self._change_rows[store] = self._rows_of(self._changelogs[store])
         return rows
 
@@ -276,7 +276,7 @@ class RecordCollector:
             del pending[0]
 
     def _send_alone(
-        self, rows: CollectedRecords, key: bytes | None, value: bytes | None, timestamp_ms: int, headers: Headers
+        self, rows: OutputRecords, key: bytes | None, value: bytes | None, timestamp_ms: int, headers: Headers
     ) -> None:
         """Send a single record that has headers, that the producer has to check against the topic's limits, or that
         is the first after `MOST_ROWS` collected records.
@@ -295,12 +295,10 @@ class RecordCollector:
         if needed is not None:
             needed.sent(timestamps_ms)
 
-    def _rows_of(self, partition: TopicPartition) -> CollectedRecords:
+    def _rows_of(self, partition: TopicPartition) -> OutputRecords:
         rows = self._rows.get(partition)
         if rows is None:
-            rows = self._rows[partition] = CollectedRecords(
-                partition, self._producer.limits_of(partition), self.pending
-            )
+            rows = self._rows[partition] = OutputRecords(partition, self._producer.limits_of(partition), self.pending)
         return rows
 
     # --- Methods that report which records were sent.

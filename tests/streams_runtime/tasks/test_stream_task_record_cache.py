@@ -29,7 +29,7 @@ from streams_runtime.serdes import LONG, STRING
 from streams_runtime.state_stores.builders import key_value_store
 from streams_runtime.state_stores.state_store import ValueAndTimestamp
 from streams_runtime.state_stores.thread_cache import ThreadCache
-from streams_runtime.tasks import collected_records
+from streams_runtime.tasks import output_records
 from streams_runtime.tasks.exception_handling import dead_letter, fail, log_and_continue
 from tests.streams_runtime.tasks.running_task import (
     COUNTS,
@@ -453,7 +453,7 @@ def test_should_send_a_count_after_the_log_was_away_though_an_operator_below_cha
 
 
 def test_should_count_once_below_a_flush_that_was_repeated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(collected_records, "MOST_ROWS", 10)
+    monkeypatch.setattr(output_records, "MOST_ROWS", 10)
     builder = StreamsBuilder()
     words = builder.stream("in", STRING, STRING).group_by_key(key_serde=STRING, value_serde=STRING)
     changes = words.count(store="counts").to_stream().map_values(str)

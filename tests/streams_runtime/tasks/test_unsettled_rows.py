@@ -16,8 +16,8 @@ from streams_runtime.processors.api import Processor, ProcessorContext, Punctuat
 from streams_runtime.processors.topology import Topology
 from streams_runtime.serdes import LONG, STRING
 from streams_runtime.state_stores.builders import key_value_store
-from streams_runtime.tasks import collected_records
-from streams_runtime.tasks.collected_records import MOST_ROWS
+from streams_runtime.tasks import output_records
+from streams_runtime.tasks.output_records import MOST_ROWS
 from tests.streams_runtime.tasks.running_task import EXACTLY_ONCE, IN, RunningTask, Trouble
 
 
@@ -117,7 +117,7 @@ def test_should_commit_what_close_has_forwarded_even_if_the_log_has_it_by_then(
 def test_should_send_a_record_once_that_is_processed_again_because_its_rows_were_full(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(collected_records, "MOST_ROWS", 3)
+    monkeypatch.setattr(output_records, "MOST_ROWS", 3)
     one = RunningTask(tmp_path).start()
     one.write(IN, "a", "b", "c", "d", "e")
     one.log.fail["send"] = LogTimeout("away")

@@ -1,9 +1,9 @@
-# The C types of collected_records.py, for those who compile it.
+# The C types of output_records.py, for those who compile it.
 cimport cython
 from streams_runtime.logs.record_limits cimport RecordLimits
 
 @cython.final
-cdef class CollectedRecords:
+cdef class OutputRecords:
     cdef readonly object partition
     cdef readonly RecordLimits limits
     cdef list pending

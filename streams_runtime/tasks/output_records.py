@@ -15,7 +15,7 @@ single call of a processor or punctuator may write any number of records.
 """
 
 
-class CollectedRecords:
+class OutputRecords:
     """Records of one partition that were not passed to the producer yet, as lists of the same length. Sending many
     records in one call takes a fifth of the time of separate calls. `limits`: the topic's limits for a record.
     `pending`: the list of the task's partitions that have collected records; `add` appends its partition to this list.
@@ -23,7 +23,7 @@ class CollectedRecords:
 
     __slots__ = ("headers", "keys", "limits", "partition", "pending", "timestamps_ms", "values")
 
-    def __init__(self, partition: TopicPartition, limits: RecordLimits, pending: list[CollectedRecords]) -> None:
+    def __init__(self, partition: TopicPartition, limits: RecordLimits, pending: list[OutputRecords]) -> None:
         self.partition = partition
         self.limits = limits
         self.pending = pending
