@@ -30,27 +30,13 @@ from coordinator_client.addresses import CoordinatorAddresses, CoordinatorCall
 from coordinator_client.calls import CallerToken, CoordinatorRefused, NoAnswer, Refusal, addresses_of, group_path
 from coordinator_client.http_client import CoordinatorAnswer, CoordinatorHttpClient
 from streams_runtime.common.notices import Notice
-from streams_runtime.membership.calls import (
-    ANSWER_TIMEOUT_MS,
-    FIRST_PAUSE_MS,
-    LONGEST_PAUSE_MS,
-    CoordinatorError,
-    CoordinatorUnavailable,
-    FetchedAssignment,
-    GroupDefinition,
-    HeartbeatNews,
-    JoinReply,
-    JoinRequest,
-    MemberHeartbeat,
-    ProcessHeartbeatReply,
-    coordinator_error,
-    heartbeat_body,
-    join_body,
-)
+from streams_runtime.membership import calls
 
-ANSWER_TIMEOUT_S = ANSWER_TIMEOUT_MS / 1000
+ANSWER_TIMEOUT_S = calls.ANSWER_TIMEOUT_MS / 1000
 RAW = "application/octet-stream"
-_GROWING_PAUSE = tenacity.wait_random_exponential(multiplier=FIRST_PAUSE_MS / 1000, max=LONGEST_PAUSE_MS / 1000)
+_GROWING_PAUSE = tenacity.wait_random_exponential(
+    multiplier=calls.FIRST_PAUSE_MS / 1000, max=calls.LONGEST_PAUSE_MS / 1000
+)
 _OK, _NO_CONTENT, _NOT_FOUND = 200, 204, 404
 
 
@@ -89,11 +75,11 @@ class CoordinatorClient(AbstractContextManager["CoordinatorClient"]):
     def close(self) -> None:
         self._http.close()
 
-    def join(self, group_id: str, request: JoinRequest, *, patience: Patience = NO_PATIENCE) -> JoinReply:
+    def join(self, group_id: str, request: calls.JoinRequest, *, patience: Patience = NO_PATIENCE) -> calls.JoinReply:
         """Join or rejoin. Raises CoordinatorError, CoordinatorUnavailable."""
         call = CoordinatorCall(f"{group_path(group_id)}/subscriptions", ANSWER_TIMEOUT_S)
-        answer = _document(_call(self._http, "POST", call, json=join_body(request), retrying=_retrying(patience)))
-        return JoinReply(
+        answer = _document(_call(self._http, "POST", call, json=calls.join_body(request), retrying=_retrying(patience)))
+        return calls.JoinReply(
             _text(answer, "member_id"),
             _integer(answer, "generation_id"),
             _text(answer, "state"),
@@ -103,7 +89,7 @@ class CoordinatorClient(AbstractContextManager["CoordinatorClient"]):
 
     def assignment(
         self, group_id: str, member_id: str, *, min_generation: int, wait_ms: int
-    ) -> FetchedAssignment | None:
+    ) -> calls.FetchedAssignment | None:
         """Wait up to `wait_ms` for the assignment of `min_generation` or later. Returns None if the assignment is not
         available in time.
         """
@@ -115,7 +101,7 @@ class CoordinatorClient(AbstractContextManager["CoordinatorClient"]):
         if answer.headers.get("Content-Type", "").startswith(RAW):
             return _raw_assignment(answer)
         document = _document(answer)
-        return FetchedAssignment(
+        return calls.FetchedAssignment(
             _integer(document, "generation_id"),
             base64.b64decode(_text(document, "assignment"), validate=True),
             bool(document.get("followup")),
@@ -199,13 +185,13 @@ class ProcessHeartbeats:
 
     def send(
         self,
-        members: Mapping[str, MemberHeartbeat],
+        members: Mapping[str, calls.MemberHeartbeat],
         *,
         known: str | None = None,
         wait_ms: int = 0,
         timeout_s: float = ANSWER_TIMEOUT_S,
         notices: Sequence[Notice] = (),
-    ) -> ProcessHeartbeatReply:
+    ) -> calls.ProcessHeartbeatReply:
         """Send one heartbeat for all members. `known`: the digest of the news that the process has. The coordinator
         delays its answer until it has news with a different digest, but at most for `wait_ms`.
 
@@ -214,7 +200,9 @@ class ProcessHeartbeats:
         the caller sends another heartbeat, which goes to the next address. Raises CoordinatorError if the coordinator
         refuses the whole heartbeat. Raises CoordinatorUnavailable.
         """
-        body: dict[str, object] = {"members": {member_id: heartbeat_body(each) for member_id, each in members.items()}}
+        body: dict[str, object] = {
+            "members": {member_id: calls.heartbeat_body(each) for member_id, each in members.items()}
+        }
         if known is not None:
             body["known"] = known
         if notices:
@@ -223,8 +211,8 @@ class ProcessHeartbeats:
         answer = _document(_call(self._http, "POST", call, json=body))
         answered = answer.get("members")
         if not isinstance(answered, dict):
-            raise CoordinatorUnavailable("the answer has no 'members'")
-        return ProcessHeartbeatReply(
+            raise calls.CoordinatorUnavailable("the answer has no 'members'")
+        return calls.ProcessHeartbeatReply(
             _text(answer, "state"),
             _integer(answer, "generation_id"),
             _text(answer, "news"),
@@ -267,17 +255,17 @@ def _call(http: CoordinatorHttpClient, method: str, call: CoordinatorCall, **mor
     try:
         return http.call(method, call, **more)
     except NoAnswer as error:
-        raise CoordinatorUnavailable(f"{method} {call.path}: {error}") from error
+        raise calls.CoordinatorUnavailable(f"{method} {call.path}: {error}") from error
     except CoordinatorRefused as error:
         raise failure(error.refusal) from None
 
 
-def failure(refusal: Refusal) -> CoordinatorError | CoordinatorUnavailable:
+def failure(refusal: Refusal) -> calls.CoordinatorError | calls.CoordinatorUnavailable:
     """Returns the error for an answer that reports a failure."""
     code = refusal.code or f"HTTP_{refusal.status}"
     if refusal.may_be_repeated:
-        return CoordinatorUnavailable(f"{code} ({refusal.status}): {refusal.detail}", refusal.retry_after_s)
-    return coordinator_error(code, refusal.status, refusal.detail)
+        return calls.CoordinatorUnavailable(f"{code} ({refusal.status}): {refusal.detail}", refusal.retry_after_s)
+    return calls.coordinator_error(code, refusal.status, refusal.detail)
 
 
 def _retrying(patience: Patience) -> tenacity.Retrying:
@@ -301,32 +289,36 @@ def pause_s(repeated: tenacity.RetryCallState) -> float:
     return retry_after_s * (1 + random.random())  # noqa: S311 (the random number spreads callers)
 
 
-def _member_news(news: object) -> HeartbeatNews | CoordinatorError:
+def _member_news(news: object) -> calls.HeartbeatNews | calls.CoordinatorError:
     if not isinstance(news, dict):
-        raise CoordinatorUnavailable("the answer has no news of a member")
+        raise calls.CoordinatorUnavailable("the answer has no news of a member")
     if "code" in news:
-        return coordinator_error(_text(news, "code"), _OK, str(news.get("detail", "")))
-    return HeartbeatNews(bool(news.get("rejoin")), bool(news.get("stop")), _integer(news, "assignment_generation"))
+        return calls.coordinator_error(_text(news, "code"), _OK, str(news.get("detail", "")))
+    return calls.HeartbeatNews(
+        bool(news.get("rejoin")), bool(news.get("stop")), _integer(news, "assignment_generation")
+    )
 
 
-def _raw_assignment(answer: CoordinatorAnswer) -> FetchedAssignment:
+def _raw_assignment(answer: CoordinatorAnswer) -> calls.FetchedAssignment:
     try:
         generation_id = int(answer.headers["Assignor-Generation-Id"])
     except (KeyError, ValueError) as fault:
-        raise CoordinatorUnavailable("the answer does not say which generation its assignment is of") from fault
-    return FetchedAssignment(generation_id, answer.content, followup=answer.headers.get("Assignor-Followup") == "true")
+        raise calls.CoordinatorUnavailable("the answer does not say which generation its assignment is of") from fault
+    return calls.FetchedAssignment(
+        generation_id, answer.content, followup=answer.headers.get("Assignor-Followup") == "true"
+    )
 
 
 def _member_path(group_id: str, member_id: str) -> str:
     return f"{group_path(group_id)}/members/{quote(member_id, safe='')}"
 
 
-def _definition(document: object) -> GroupDefinition | None:
+def _definition(document: object) -> calls.GroupDefinition | None:
     if not isinstance(document, dict):
         return None
     by, at_ms = document.get("declared_by"), document.get("declared_at_ms")
     at = datetime.fromtimestamp(at_ms / 1000, UTC) if isinstance(at_ms, int) else None
-    return GroupDefinition(
+    return calls.GroupDefinition(
         _integer(document, "revision"),
         None if by is None else str(by),
         None if at is None else at.strftime("%Y-%m-%d %H:%M:%SZ"),
@@ -337,18 +329,18 @@ def _document(answer: CoordinatorAnswer) -> dict[str, object]:
     try:
         return answer.document()
     except ValueError as error:
-        raise CoordinatorUnavailable(f"{answer.url}: {error}") from None
+        raise calls.CoordinatorUnavailable(f"{answer.url}: {error}") from None
 
 
 def _text(answer: Mapping[str, object], name: str) -> str:
     value = answer.get(name)
     if not isinstance(value, str):
-        raise CoordinatorUnavailable(f"the answer has no text {name!r}")
+        raise calls.CoordinatorUnavailable(f"the answer has no text {name!r}")
     return value
 
 
 def _integer(answer: Mapping[str, object], name: str) -> int:
     value = answer.get(name)
     if not isinstance(value, int) or isinstance(value, bool):
-        raise CoordinatorUnavailable(f"the answer has no number {name!r}")
+        raise calls.CoordinatorUnavailable(f"the answer has no number {name!r}")
     return value

@@ -16,16 +16,7 @@ from typing import Protocol
 
 from assignor.errors import AssignorFault
 from assignor.types import HostInfo, TaskId, TopicPartition
-from streams_runtime.membership.calls import (
-    CoordinatorError,
-    CoordinatorUnavailable,
-    FetchedAssignment,
-    GroupDefinition,
-    HeartbeatNews,
-    JoinReply,
-    JoinRequest,
-    MemberHeartbeat,
-)
+from streams_runtime.membership import calls
 
 # --- Orders for the task holder of a member.
 
@@ -170,7 +161,7 @@ class Started(MemberEvent):
 @dataclass(frozen=True, slots=True)
 class JoinReplied(MemberEvent):
     call: int
-    reply: JoinReply
+    reply: calls.JoinReply
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,7 +169,7 @@ class FetchReplied(MemberEvent):
     """The answer to a fetch. `fetched`: the assignment, or None if it is not ready yet."""
 
     call: int
-    fetched: FetchedAssignment | None
+    fetched: calls.FetchedAssignment | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,7 +184,7 @@ class LeaveReplied(MemberEvent):
 @dataclass(frozen=True, slots=True)
 class CallRefused(MemberEvent):
     call: int
-    error: CoordinatorError
+    error: calls.CoordinatorError
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,7 +209,7 @@ class SentHeartbeat:
 
     member_id: str
     epoch: int
-    body: MemberHeartbeat
+    body: calls.MemberHeartbeat
     offset_sums: Mapping[TaskId, int]
 
 
@@ -228,7 +219,7 @@ class HeartbeatReplied(MemberEvent):
 
     sent: SentHeartbeat
     generation_id: int
-    answer: HeartbeatNews | CoordinatorError
+    answer: calls.HeartbeatNews | calls.CoordinatorError
 
 
 @dataclass(frozen=True, slots=True)
@@ -289,7 +280,7 @@ class TimerDue(MemberEvent):
 @dataclass(frozen=True, slots=True)
 class SendJoin:
     call: int
-    request: JoinRequest
+    request: calls.JoinRequest
 
 
 @dataclass(frozen=True, slots=True)
@@ -338,7 +329,7 @@ class MissingTopics:
 class GroupRedeclared:
     """Log that the group's definition has changed since the member's last join."""
 
-    definition: GroupDefinition
+    definition: calls.GroupDefinition
 
 
 @dataclass(frozen=True, slots=True)
@@ -358,8 +349,8 @@ def event_of_failure(call: SendJoin | SendFetch | SendLeave, error: Exception, c
     """Returns the event that reports a failed call to the machine. `chance`: a random number from 0 to 1, for the pause
     before the next try.
     """
-    if isinstance(error, CoordinatorUnavailable):
+    if isinstance(error, calls.CoordinatorUnavailable):
         return CallUnanswered(call.call, error.retry_after_ms, chance)
-    if isinstance(error, CoordinatorError):
+    if isinstance(error, calls.CoordinatorError):
         return CallRefused(call.call, error)
     return MemberFailed(error)  # any other error is a bug in this project

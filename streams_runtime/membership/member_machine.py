@@ -37,47 +37,8 @@ reports in the reply to a later heartbeat that the assignment is ready.
 from collections.abc import Mapping
 
 from assignor.types import AssignorErrorCode, TaskId
-from streams_runtime.membership.calls import (
-    CoordinatorError,
-    FencedInstanceId,
-    FencedMemberEpoch,
-    FetchedAssignment,
-    HeartbeatNews,
-    IllegalGeneration,
-    JoinReply,
-    JoinRequest,
-    MemberSettings,
-    RebalanceInProgress,
-    UnknownMemberId,
-)
-from streams_runtime.membership.member_events import (
-    AssignmentFailed,
-    CallRefused,
-    CallUnanswered,
-    CloseAsked,
-    CloseTasks,
-    FetchReplied,
-    GroupMembershipOperation,
-    GroupRedeclared,
-    HeartbeatReplied,
-    JoinReplied,
-    LeaveReplied,
-    LoseTasks,
-    MemberEffect,
-    MemberEnd,
-    MemberEvent,
-    MemberFailed,
-    MissingTopics,
-    OrderDone,
-    OrderFailed,
-    RejoinAsked,
-    SentHeartbeat,
-    ShutdownAsked,
-    Started,
-    StartRebalance,
-    TasksLost,
-    TimerDue,
-)
+from streams_runtime.membership import calls
+from streams_runtime.membership import member_events as events
 from streams_runtime.membership.member_state import (
     BEFORE_FIRST_ASSIGNMENT,
     CallAnswer,
@@ -97,7 +58,7 @@ class MemberMachine:
     in order. `join_ids`: a prefix for the join ids of the member. The prefix is unique in the group.
     """
 
-    def __init__(self, settings: MemberSettings, writer: SubscriptionWriter, join_ids: str) -> None:
+    def __init__(self, settings: calls.MemberSettings, writer: SubscriptionWriter, join_ids: str) -> None:
         self._settings = settings
         self._writer = writer
         self._join_ids = join_ids
@@ -108,7 +69,7 @@ class MemberMachine:
         self._departure = Departure(self._standing, self._outstanding)
         self._owned = OwnedTasks()
         self._shutdown_requested = False
-        self._request: JoinRequest | None = None
+        self._request: calls.JoinRequest | None = None
         self._taking: ReceivedAssignment | None = None
         self._rejoins_after_change = False
 
@@ -135,13 +96,13 @@ class MemberMachine:
         """True from the answer to the first join until the member leaves."""
         return self._standing.member_id is not None and self.phase not in (Phase.LEAVING, Phase.ENDED)
 
-    def heartbeat(self, offset_sums: Mapping[TaskId, int]) -> SentHeartbeat:
+    def heartbeat(self, offset_sums: Mapping[TaskId, int]) -> events.SentHeartbeat:
         """Returns the data about the member for the next heartbeat. Call this method only if `sends_heartbeats` is
         True. `offset_sums`: the present offset sums of the task holder.
         """
         return self._standing.heartbeat(offset_sums)
 
-    def accepts(self, reply: HeartbeatReplied) -> bool:
+    def accepts(self, reply: events.HeartbeatReplied) -> bool:
         """Returns True if the member can act on this reply now, or can ignore it. Returns False if the coordinator has
         to send the reply again.
         """
@@ -149,7 +110,7 @@ class MemberMachine:
 
     # --- events
 
-    def handle(self, event: MemberEvent, now_ms: int) -> list[MemberEffect]:
+    def handle(self, event: events.MemberEvent, now_ms: int) -> list[events.MemberEffect]:
         """Handles an event. Returns the effects that the caller has to carry out. `now_ms`: the time on any clock that
         never goes back.
         """
@@ -158,57 +119,63 @@ class MemberMachine:
             self._take_in(event)
         return self._outstanding.taken()
 
-    def _take_in(self, event: MemberEvent) -> None:
+    def _take_in(self, event: events.MemberEvent) -> None:
         match event:
-            case Started():
+            case events.Started():
                 if self.phase is Phase.NEW:
                     self._prepare()
-            case JoinReplied() | FetchReplied() | LeaveReplied() | CallRefused() | CallUnanswered():
+            case (
+                events.JoinReplied()
+                | events.FetchReplied()
+                | events.LeaveReplied()
+                | events.CallRefused()
+                | events.CallUnanswered()
+            ):
                 if self._outstanding.takes_answer(event):
                     self._answered(event)
-            case HeartbeatReplied():
+            case events.HeartbeatReplied():
                 self._on_heartbeat_reply(event)
-            case OrderDone(number, offset_sums):
+            case events.OrderDone(number, offset_sums):
                 if self._outstanding.is_last_order(number):
                     self._carried_out(offset_sums)
-            case OrderFailed(number, error):
+            case events.OrderFailed(number, error):
                 if self._outstanding.is_present_order(number):
                     self._fail(error)
-            case MemberFailed(error):
+            case events.MemberFailed(error):
                 self._fail(error)
-            case TimerDue(timer):
+            case events.TimerDue(timer):
                 if self._outstanding.takes_timer(timer):
                     self._waited()
-            case CloseAsked(membership):
+            case events.CloseAsked(membership):
                 self._asked_to_close(membership)
-            case TasksLost() | RejoinAsked() | ShutdownAsked():
+            case events.TasksLost() | events.RejoinAsked() | events.ShutdownAsked():
                 self._asked_by_holder(event)
 
-    def _asked_by_holder(self, event: TasksLost | RejoinAsked | ShutdownAsked) -> None:
+    def _asked_by_holder(self, event: events.TasksLost | events.RejoinAsked | events.ShutdownAsked) -> None:
         match event:
-            case TasksLost(reason):
+            case events.TasksLost(reason):
                 if self.phase is not Phase.LOSING:
                     self._news.lost = reason
-            case RejoinAsked():
+            case events.RejoinAsked():
                 self._news.rejoin_asked = True
-            case ShutdownAsked():
+            case events.ShutdownAsked():
                 self._shutdown_requested = True
                 self._news.rejoin_asked = True
         self._act_when_free()
 
-    def _asked_to_close(self, membership: GroupMembershipOperation) -> None:
+    def _asked_to_close(self, membership: events.GroupMembershipOperation) -> None:
         if self.phase is Phase.NEW:
-            self._departure.end = MemberEnd.LEFT
+            self._departure.end = events.MemberEnd.LEFT
             self.phase = self._departure.finish()
         elif self.phase not in (Phase.CLOSING, Phase.LEAVING) and not self._departure.is_decided:
             self._departure.membership = membership
-            self._close(MemberEnd.LEFT)
+            self._close(events.MemberEnd.LEFT)
 
     # --- joining
 
     def _prepare(self) -> None:
         self.phase = Phase.PREPARING
-        self._outstanding.give(StartRebalance())
+        self._outstanding.give(events.StartRebalance())
 
     def _join(self, offset_sums: Mapping[TaskId, int]) -> None:
         """Write the subscription and send the join. The join fulfils all earlier requests of the task holder for a
@@ -227,10 +194,10 @@ class MemberMachine:
         self.phase = Phase.JOINING
         self._outstanding.join(self._request)
 
-    def _joined(self, reply: JoinReply) -> None:
+    def _joined(self, reply: calls.JoinReply) -> None:
         standing, news = self._standing, self._news
         if standing.definition not in (None, reply.definition) and reply.definition is not None:
-            self._outstanding.want(GroupRedeclared(reply.definition))
+            self._outstanding.want(events.GroupRedeclared(reply.definition))
         standing.joined(reply)
         # an earlier refusal of a heartbeat is outdated, because the group has now accepted the member
         news.refused = None
@@ -251,7 +218,7 @@ class MemberMachine:
         self._news.assignment_generation = BEFORE_FIRST_ASSIGNMENT
         self._outstanding.fetch(standing.member_id, standing.awaited)
 
-    def _fetched(self, fetched: FetchedAssignment | None) -> None:
+    def _fetched(self, fetched: calls.FetchedAssignment | None) -> None:
         self._outstanding.begin_another_call()
         if self._news.are_serious():
             self._act()
@@ -275,7 +242,7 @@ class MemberMachine:
         elif self._has_news():
             self._act()
 
-    def _read(self, fetched: FetchedAssignment) -> None:
+    def _read(self, fetched: calls.FetchedAssignment) -> None:
         assert self._standing.member_id is not None, "it has joined"
         try:
             received = self._writer.read(fetched.assignment, self._standing.member_id, fetched.generation_id)
@@ -286,14 +253,16 @@ class MemberMachine:
         if code is AssignorErrorCode.INCOMPLETE_SOURCE_TOPIC_METADATA and fetched.followup:
             # Differs from Kafka: the coordinator watches the topics and starts a rebalance. In Kafka, the application
             # ends.
-            self._outstanding.want(MissingTopics(self._writer.topics))
+            self._outstanding.want(events.MissingTopics(self._writer.topics))
             self._change(received, rejoins=False)
         elif code is AssignorErrorCode.SHUTDOWN_REQUESTED:
-            self._close(MemberEnd.SHUTDOWN_REQUESTED)
+            self._close(events.MemberEnd.SHUTDOWN_REQUESTED)
         elif code is not AssignorErrorCode.NONE:
-            self._fail(AssignmentFailed(f"the group's leader answered {code.name}: {self._why(code)}"))
+            self._fail(events.AssignmentFailed(f"the group's leader answered {code.name}: {self._why(code)}"))
         elif (foreign := self._writer.foreign_task(received.held)) is not None:
-            self._fail(AssignmentFailed(f"the group runs another topology than this member: {foreign}{self._whose()}"))
+            self._fail(
+                events.AssignmentFailed(f"the group runs another topology than this member: {foreign}{self._whose()}")
+            )
         else:
             self._change(received, rejoins=fetched.followup and received.rejoin_now)
 
@@ -326,10 +295,10 @@ class MemberMachine:
 
     # --- Methods for heartbeats and other news.
 
-    def _on_heartbeat_reply(self, reply: HeartbeatReplied) -> None:
+    def _on_heartbeat_reply(self, reply: events.HeartbeatReplied) -> None:
         if reply.sent.member_id != self._standing.member_id:
             return
-        if isinstance(reply.answer, HeartbeatNews):
+        if isinstance(reply.answer, calls.HeartbeatNews):
             self._standing.reported = reply.sent.offset_sums
             self._news.add(reply.answer, reply.generation_id)
         elif self._standing.counts(reply, self.phase):
@@ -367,7 +336,7 @@ class MemberMachine:
         if news.refused is not None:
             self._refused(news.refused)
         elif news.stop:
-            self._close(MemberEnd.STOPPED)
+            self._close(events.MemberEnd.STOPPED)
         elif news.lost is not None:
             reason = news.lost
             self._standing.forget_generation()
@@ -375,20 +344,20 @@ class MemberMachine:
         else:
             self._prepare()
 
-    def _refused(self, error: CoordinatorError) -> None:
+    def _refused(self, error: calls.CoordinatorError) -> None:
         self._news.refused = None
         match error:
-            case UnknownMemberId():
+            case calls.UnknownMemberId():
                 self._forget_member()
                 self._lose(error.code)
-            case IllegalGeneration():
+            case calls.IllegalGeneration():
                 self._standing.forget_generation()
                 self._lose(error.code)
-            case RebalanceInProgress():
+            case calls.RebalanceInProgress():
                 self._prepare()  # the member keeps its tasks
-            case FencedInstanceId() | FencedMemberEpoch():
+            case calls.FencedInstanceId() | calls.FencedMemberEpoch():
                 self._forget_member()  # a newer incarnation has replaced this member
-                self._departure.end = MemberEnd.FENCED
+                self._departure.end = events.MemberEnd.FENCED
                 self._lose(error.code)
             case _:
                 self._fail(error)
@@ -404,13 +373,13 @@ class MemberMachine:
             self.phase = self._departure.answered(answer, self.phase)
             return
         match answer:
-            case JoinReplied(_, reply):
+            case events.JoinReplied(_, reply):
                 self._joined(reply)
-            case FetchReplied(_, fetched):
+            case events.FetchReplied(_, fetched):
                 self._fetched(fetched)
-            case CallRefused(_, error):
+            case events.CallRefused(_, error):
                 self._refused(error)
-            case CallUnanswered():
+            case events.CallUnanswered():
                 self._outstanding.pause(answer)
                 self._act_when_free()
 
@@ -456,7 +425,7 @@ class MemberMachine:
         self._owned = OwnedTasks()
         self._outstanding.give_up_call()
         self.phase = Phase.LOSING
-        self._outstanding.give(LoseTasks(reason))
+        self._outstanding.give(events.LoseTasks(reason))
 
     def _fail(self, error: BaseException) -> None:
         if self.phase is Phase.LEAVING:
@@ -467,9 +436,9 @@ class MemberMachine:
         else:
             self._lose(f"the member failed: {error!r}")
 
-    def _close(self, end: MemberEnd) -> None:
+    def _close(self, end: events.MemberEnd) -> None:
         self._departure.end = end
         if self._standing.member_id is not None:
             self._outstanding.give_up_call()
         self.phase = Phase.CLOSING
-        self._outstanding.give(CloseTasks())
+        self._outstanding.give(events.CloseTasks())

@@ -14,38 +14,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from assignor.types import TaskId
-from streams_runtime.membership.calls import (
-    CoordinatorError,
-    GroupDefinition,
-    HeartbeatNews,
-    IllegalGeneration,
-    JoinReply,
-    JoinRequest,
-    MemberHeartbeat,
-    MemberSettings,
-    RebalanceInProgress,
-    UnknownMemberId,
-    pause_before_repetition_ms,
-)
-from streams_runtime.membership.member_events import (
-    CallRefused,
-    CallUnanswered,
-    FetchReplied,
-    GiveOrder,
-    GroupMembershipOperation,
-    HeartbeatReplied,
-    JoinReplied,
-    LeaveReplied,
-    MemberEffect,
-    MemberEnd,
-    MemberEnded,
-    Order,
-    SendFetch,
-    SendJoin,
-    SendLeave,
-    SentHeartbeat,
-    SetTimer,
-)
+from streams_runtime.membership import calls
+from streams_runtime.membership import member_events as events
 
 
 class Phase(StrEnum):
@@ -83,7 +53,7 @@ LAST_JOIN_WAIT_MS = 2_000
 the member id, and without the member id the member cannot leave.
 """
 
-CallAnswer = JoinReplied | FetchReplied | LeaveReplied | CallRefused | CallUnanswered
+CallAnswer = events.JoinReplied | events.FetchReplied | events.LeaveReplied | events.CallRefused | events.CallUnanswered
 
 
 @dataclass(slots=True)
@@ -103,26 +73,26 @@ class Standing:
     awaited: int = BEFORE_FIRST_ASSIGNMENT
     first_joins: int = 1
     reported: Mapping[TaskId, int] | None = None
-    definition: GroupDefinition | None = None
+    definition: calls.GroupDefinition | None = None
 
     # --- requests
 
-    def join_request(self, settings: MemberSettings, join_ids: str, subscription: bytes) -> JoinRequest:
+    def join_request(self, settings: calls.MemberSettings, join_ids: str, subscription: bytes) -> calls.JoinRequest:
         """Returns a join request. A rejoin has no join id. Each first join has a new join id. If the member repeats its
         first join, the join id stays the same.
 
         `join_ids`: a prefix for the join ids.
         """
         join_id = f"{join_ids}-{self.first_joins}" if self.member_id is None else None
-        return JoinRequest(subscription, settings, self.member_id, join_id)
+        return calls.JoinRequest(subscription, settings, self.member_id, join_id)
 
-    def heartbeat(self, offset_sums: Mapping[TaskId, int]) -> SentHeartbeat:
+    def heartbeat(self, offset_sums: Mapping[TaskId, int]) -> events.SentHeartbeat:
         """Returns the data about the member for the next heartbeat. `offset_sums`: the present offset sums of the task
         holder.
         """
         assert self.member_id is not None, "the group knows it"
-        body = MemberHeartbeat(self.generation_id, None if offset_sums == self.reported else offset_sums)
-        return SentHeartbeat(self.member_id, self.epoch, body, offset_sums)
+        body = calls.MemberHeartbeat(self.generation_id, None if offset_sums == self.reported else offset_sums)
+        return events.SentHeartbeat(self.member_id, self.epoch, body, offset_sums)
 
     # --- Methods that change the state.
 
@@ -130,7 +100,7 @@ class Standing:
         self.epoch += 1
         self.reported = offset_sums
 
-    def joined(self, reply: JoinReply) -> None:
+    def joined(self, reply: calls.JoinReply) -> None:
         self.member_id = reply.member_id
         self.awaited = reply.generation_id
         self.definition = reply.definition
@@ -153,12 +123,12 @@ class Standing:
 
     # --- Replies to heartbeats.
 
-    def counts(self, reply: HeartbeatReplied, phase: Phase) -> bool:
+    def counts(self, reply: events.HeartbeatReplied, phase: Phase) -> bool:
         """Returns True if the member can act on this reply now, or can ignore it. Returns False if the coordinator has
         to send the reply again later.
         """
         answer = reply.answer
-        if isinstance(answer, HeartbeatNews):
+        if isinstance(answer, calls.HeartbeatNews):
             return True
         if reply.sent.member_id != self.member_id:
             return True  # the reply is for an earlier member id, so the member ignores it
@@ -166,7 +136,7 @@ class Standing:
             # The refusal is about the present id and generation. The answer to the join may contain a new id or
             # generation.
             return False
-        if isinstance(answer, UnknownMemberId):
+        if isinstance(answer, calls.UnknownMemberId):
             return True
         if reply.sent.epoch != self.epoch:
             return False
@@ -176,7 +146,7 @@ class Standing:
             phase in (Phase.AWAITING, Phase.FETCHING, Phase.CHANGING)
             or reply.sent.body.generation_id != self.generation_id
         )
-        return not (isinstance(answer, IllegalGeneration) and is_behind)
+        return not (isinstance(answer, calls.IllegalGeneration) and is_behind)
 
 
 @dataclass(slots=True)
@@ -190,25 +160,25 @@ class PendingNews:
     asked for a rejoin. `assignment_generation`: the highest generation with an assignment that is ready to be fetched.
     """
 
-    refused: CoordinatorError | None = None
+    refused: calls.CoordinatorError | None = None
     stop: bool = False
     lost: str | None = None
     rejoin_asked: bool = False
     rejoin_generation: int = _NEVER
     assignment_generation: int = BEFORE_FIRST_ASSIGNMENT
 
-    def add(self, news: HeartbeatNews, generation_id: int) -> None:
+    def add(self, news: calls.HeartbeatNews, generation_id: int) -> None:
         """Add the news in a reply to a heartbeat. `generation_id`: the generation of the group in this reply."""
         self.stop = self.stop or news.stop
         self.assignment_generation = max(self.assignment_generation, news.assignment_generation)
         if news.rejoin:
             self.rejoin_generation = max(self.rejoin_generation, generation_id)
 
-    def add_refusal(self, error: CoordinatorError) -> None:
+    def add_refusal(self, error: calls.CoordinatorError) -> None:
         """Add the refusal of a heartbeat. Call this method only if `Standing.counts` has returned True for the
         refusal.
         """
-        if isinstance(error, RebalanceInProgress):
+        if isinstance(error, calls.RebalanceInProgress):
             self.rejoin_asked = True
         else:
             self.refused = error
@@ -236,7 +206,7 @@ class Outstanding:
 
     def __init__(self) -> None:
         self.now_ms = 0
-        self._effects: list[MemberEffect] = []
+        self._effects: list[events.MemberEffect] = []
         self._call = 0
         self.call_is_out = False
         self._failures = 0
@@ -246,41 +216,41 @@ class Outstanding:
 
     # --- effects
 
-    def want(self, effect: MemberEffect) -> None:
+    def want(self, effect: events.MemberEffect) -> None:
         """Add an effect for which the member expects no answer."""
         self._effects.append(effect)
 
-    def taken(self) -> list[MemberEffect]:
+    def taken(self) -> list[events.MemberEffect]:
         """Remove and return the new effects, in order."""
         effects, self._effects = self._effects, []
         return effects
 
-    def join(self, request: JoinRequest) -> None:
-        self._effects.append(SendJoin(self._next_call(), request))
+    def join(self, request: calls.JoinRequest) -> None:
+        self._effects.append(events.SendJoin(self._next_call(), request))
 
     def fetch(self, member_id: str, min_generation: int) -> None:
-        self._effects.append(SendFetch(self._next_call(), member_id, min_generation))
+        self._effects.append(events.SendFetch(self._next_call(), member_id, min_generation))
 
     def leave(self, member_id: str) -> None:
-        self._effects.append(SendLeave(self._next_call(), member_id))
+        self._effects.append(events.SendLeave(self._next_call(), member_id))
 
-    def give(self, *orders: Order) -> None:
+    def give(self, *orders: events.Order) -> None:
         """Give one or more orders to the task holder. The orders form a series. The series is done when its last order
         is done. If one of the orders fails, the series fails.
         """
         self._first_order = self._order + 1
         for order in orders:
             self._order += 1
-            self._effects.append(GiveOrder(self._order, order))
+            self._effects.append(events.GiveOrder(self._order, order))
 
     def wait(self, after_ms: int) -> None:
         self._timer += 1
-        self._effects.append(SetTimer(self._timer, self.now_ms + after_ms))
+        self._effects.append(events.SetTimer(self._timer, self.now_ms + after_ms))
 
-    def pause(self, unanswered: CallUnanswered) -> None:
+    def pause(self, unanswered: events.CallUnanswered) -> None:
         """Set a timer for the repetition of a call that got no usable answer."""
         self._failures += 1
-        self.wait(pause_before_repetition_ms(self._failures, unanswered.retry_after_ms, unanswered.chance))
+        self.wait(calls.pause_before_repetition_ms(self._failures, unanswered.retry_after_ms, unanswered.chance))
 
     # --- Methods for the call that waits for its answer.
 
@@ -342,8 +312,8 @@ class Departure:
     """
 
     def __init__(self, standing: Standing, outstanding: Outstanding) -> None:
-        self.end: MemberEnd | None = None
-        self.membership = GroupMembershipOperation.LEAVE_GROUP
+        self.end: events.MemberEnd | None = None
+        self.membership = events.GroupMembershipOperation.LEAVE_GROUP
         self._failure: BaseException | None = None
         self._standing = standing
         self._outstanding = outstanding
@@ -358,7 +328,7 @@ class Departure:
 
     def leave(self) -> Phase:
         outstanding = self._outstanding
-        if self.membership is GroupMembershipOperation.REMAIN_IN_GROUP:
+        if self.membership is events.GroupMembershipOperation.REMAIN_IN_GROUP:
             return self.finish()
         if self._standing.member_id is not None:
             outstanding.give_up_call()
@@ -372,12 +342,12 @@ class Departure:
     def answered(self, answer: CallAnswer, phase: Phase) -> Phase:
         """Handle the answer to a call. `phase`: the present phase, which is CLOSING or LEAVING."""
         # the answer to a first join contains the member id, which the leave call needs
-        if isinstance(answer, JoinReplied):
+        if isinstance(answer, events.JoinReplied):
             self._standing.member_id = answer.reply.member_id
         if phase is not Phase.LEAVING:
             return phase
-        return self.leave() if isinstance(answer, JoinReplied) else self.finish()
+        return self.leave() if isinstance(answer, events.JoinReplied) else self.finish()
 
     def finish(self) -> Phase:
-        self._outstanding.want(MemberEnded(None if self._failure is not None else self.end, self._failure))
+        self._outstanding.want(events.MemberEnded(None if self._failure is not None else self.end, self._failure))
         return Phase.ENDED

@@ -37,44 +37,9 @@ from dataclasses import KW_ONLY, InitVar, dataclass, field
 
 from assignor.types import TaskId
 from streams_runtime.common.notices import NoticeBoard
-from streams_runtime.membership.calls import (
-    LEAVE_TIMEOUT_MS,
-    CoordinatorError,
-    CoordinatorUnavailable,
-    MemberSettings,
-    ProcessHeartbeatReply,
-    default_heartbeat_interval_ms,
-)
+from streams_runtime.membership import calls
+from streams_runtime.membership import member_events as events
 from streams_runtime.membership.coordinator_client import CoordinatorClient
-from streams_runtime.membership.member_events import (
-    CloseAsked,
-    FetchReplied,
-    GiveOrder,
-    GroupMembershipOperation,
-    GroupRedeclared,
-    JoinReplied,
-    LeaveReplied,
-    MemberEffect,
-    MemberEnd,
-    MemberEnded,
-    MemberEvent,
-    MemberFailed,
-    MissingTopics,
-    OrderDone,
-    OrderFailed,
-    RejoinAsked,
-    SendFetch,
-    SendJoin,
-    SendLeave,
-    SentHeartbeat,
-    SetTimer,
-    ShutdownAsked,
-    Started,
-    TaskHolder,
-    TasksLost,
-    TimerDue,
-    event_of_failure,
-)
 from streams_runtime.membership.member_machine import MemberMachine
 from streams_runtime.membership.member_subscription import SubscriptionWriter
 from streams_runtime.membership.process_heartbeat import (
@@ -158,11 +123,11 @@ class GroupMember:
     machine. Any thread may call `handle`.
     """
 
-    _handle: Callable[[GroupMember, MemberEvent], None]
+    _handle: Callable[[GroupMember, events.MemberEvent], None]
     machine: MemberMachine
-    holder: TaskHolder
+    holder: events.TaskHolder
     _on_end: Callable[[], None]
-    end: MemberEnd | None = field(default=None, init=False)
+    end: events.MemberEnd | None = field(default=None, init=False)
     failure: BaseException | None = field(default=None, init=False)
     _ended: threading.Event = field(default_factory=threading.Event, init=False)
 
@@ -172,13 +137,15 @@ class GroupMember:
 
     def start(self) -> None:
         """Join the group. Before this call, the task holder has to be ready for orders."""
-        self._handle(self, Started())
+        self._handle(self, events.Started())
 
-    def ask_to_close(self, membership: GroupMembershipOperation = GroupMembershipOperation.LEAVE_GROUP) -> None:
+    def ask_to_close(
+        self, membership: events.GroupMembershipOperation = events.GroupMembershipOperation.LEAVE_GROUP
+    ) -> None:
         """Make the member commit and close its tasks, and then end. `membership`: whether the member leaves the group.
         This method does not wait. Only the first call has an effect.
         """
-        self._handle(self, CloseAsked(membership))
+        self._handle(self, events.CloseAsked(membership))
 
     def wait(self, timeout_s: float | None = None) -> bool:
         """Wait until the member has ended. Returns False if the member has not ended after `timeout_s`. The thread that
@@ -192,13 +159,13 @@ class GroupMember:
 
         Source: `StreamThread.handleTaskMigrated`. Differs from Kafka: the member keeps its member id.
         """
-        self._handle(self, TasksLost(reason))
+        self._handle(self, events.TasksLost(reason))
 
     def request_rejoin(self) -> None:
         """Ask the coordinator for a rebalance. The member keeps its tasks until its next assignment. Source:
         `Consumer.enforceRebalance`.
         """
-        self._handle(self, RejoinAsked())
+        self._handle(self, events.RejoinAsked())
 
     def offset_sums(self) -> Mapping[TaskId, int]:
         """Returns the present offset sums of the task holder."""
@@ -206,9 +173,9 @@ class GroupMember:
 
     def request_shutdown(self) -> None:
         """Ask the leader to end every member of the group, including this member. Source: KIP-671."""
-        self._handle(self, ShutdownAsked())
+        self._handle(self, events.ShutdownAsked())
 
-    def has_come_to_its_end(self, ended: MemberEnded) -> None:
+    def has_come_to_its_end(self, ended: events.MemberEnded) -> None:
         """Store the reason why the member has ended. Only `ProcessMembership` may call this method."""
         self.end, self.failure = ended.end, ended.failure
         self._ended.set()
@@ -237,11 +204,13 @@ class ProcessMembership:
         self._pause = GroupPause()
         self._pause_lock = threading.Lock()
         # only the heartbeat thread uses this object
-        self._heartbeat = HeartbeatRhythm(heartbeat_interval_ms or default_heartbeat_interval_ms(session_timeout_ms))
+        self._heartbeat = HeartbeatRhythm(
+            heartbeat_interval_ms or calls.default_heartbeat_interval_ms(session_timeout_ms)
+        )
         self._answer_timeout_s = answer_timeout_ms(session_timeout_ms, len(self._client.addresses.urls)) / 1000
         self._calls = CallQueue(f"{self._group_id}-member-calls", CALLS_AT_A_TIME)
         self._members: list[GroupMember] = []
-        self._events: deque[tuple[GroupMember, MemberEvent]] = deque()
+        self._events: deque[tuple[GroupMember, events.MemberEvent]] = deque()
         self._machines = threading.Lock()  # only the thread that holds this lock may run the machines
         self._heartbeats = self._client.process_heartbeats(self._group_id)
         self._turn = threading.Condition(threading.Lock())
@@ -250,7 +219,11 @@ class ProcessMembership:
         self._closed = False
 
     def member(
-        self, settings: MemberSettings, writer: SubscriptionWriter, holder: TaskHolder, on_end: Callable[[], None]
+        self,
+        settings: calls.MemberSettings,
+        writer: SubscriptionWriter,
+        holder: events.TaskHolder,
+        on_end: Callable[[], None],
     ) -> GroupMember:
         """Make a member, which joins when its method `start` is called. `on_end`: a function that is called once, when
         the member has ended. Any thread may call the function, and it must not block.
@@ -274,7 +247,7 @@ class ProcessMembership:
 
     # --- Methods for events and effects.
 
-    def handle(self, member: GroupMember, event: MemberEvent) -> None:
+    def handle(self, member: GroupMember, event: events.MemberEvent) -> None:
         """Run the member's machine with this event. If another thread is running a machine at this moment, that thread
         handles the event instead.
         """
@@ -294,20 +267,20 @@ class ProcessMembership:
                 self._version += 1
                 self._turn.notify_all()
 
-    def _run_machine(self, member: GroupMember, event: MemberEvent) -> None:
-        if isinstance(event, Started):
+    def _run_machine(self, member: GroupMember, event: events.MemberEvent) -> None:
+        if isinstance(event, events.Started):
             self._add(member)
         if not member.has_ended:
             for effect in self._effects_of(member, event):
                 self._carry_out(member, effect)
 
-    def _effects_of(self, member: GroupMember, event: MemberEvent) -> list[MemberEffect]:
+    def _effects_of(self, member: GroupMember, event: events.MemberEvent) -> list[events.MemberEffect]:
         try:
             return member.machine.handle(event, _now_ms())
         except Exception as error:  # a bug in one member's machine must not end the other members
             _logger.exception("member %s of group %s failed", member.machine.name, self._group_id)
-            failed = isinstance(event, MemberFailed)
-            return [MemberEnded(None, error)] if failed else self._effects_of(member, MemberFailed(error))
+            failed = isinstance(event, events.MemberFailed)
+            return [events.MemberEnded(None, error)] if failed else self._effects_of(member, events.MemberFailed(error))
 
     def _add(self, member: GroupMember) -> None:
         self._members.append(member)
@@ -317,61 +290,61 @@ class ProcessMembership:
             )
             self._heartbeat_thread.start()
 
-    def _carry_out(self, member: GroupMember, effect: MemberEffect) -> None:
+    def _carry_out(self, member: GroupMember, effect: events.MemberEffect) -> None:
         match effect:
-            case SendJoin() | SendFetch() | SendLeave():
+            case events.SendJoin() | events.SendFetch() | events.SendLeave():
                 self._calls.add(lambda: self.handle(member, self._call(effect)))
-            case GiveOrder(number, order):
+            case events.GiveOrder(number, order):
                 member.holder.hand_over(order, lambda error: self._order_answered(member, number, error))
-            case SetTimer(timer, at_ms):
-                self._calls.add(lambda: self.handle(member, TimerDue(timer)), at_ms / 1000 - time.monotonic())
-            case MissingTopics(topics):
+            case events.SetTimer(timer, at_ms):
+                self._calls.add(lambda: self.handle(member, events.TimerDue(timer)), at_ms / 1000 - time.monotonic())
+            case events.MissingTopics(topics):
                 _logger.warning(
                     "member %s of group %s waits for missing source topics; the topology reads %s",
                     member.machine.name,
                     self._group_id,
                     ", ".join(topics),
                 )
-            case GroupRedeclared(definition):
+            case events.GroupRedeclared(definition):
                 _logger.warning(
                     "member %s: group %s was given another definition: %s",
                     member.machine.name,
                     self._group_id,
                     definition,
                 )
-            case MemberEnded():
+            case events.MemberEnded():
                 if member in self._members:
                     self._members.remove(member)
                 member.has_come_to_its_end(effect)
 
-    def _call(self, effect: SendJoin | SendFetch | SendLeave) -> MemberEvent:
+    def _call(self, effect: events.SendJoin | events.SendFetch | events.SendLeave) -> events.MemberEvent:
         """Make the call. Returns an event with the answer or the failure of the call."""
         try:
             match effect:
-                case SendJoin(call, request):
+                case events.SendJoin(call, request):
                     reply = self._client.join(self._group_id, request)
                     self._update_pause(lambda: self._pause.on_join_reply(reply.paused))
-                    return JoinReplied(call, reply)
-                case SendFetch(call, member_id, min_generation):
+                    return events.JoinReplied(call, reply)
+                case events.SendFetch(call, member_id, min_generation):
                     fetched = self._client.assignment(
                         self._group_id, member_id, min_generation=min_generation, wait_ms=0
                     )
-                    return FetchReplied(call, fetched)
-                case SendLeave(call, member_id):
-                    self._client.leave(self._group_id, member_id, timeout_s=LEAVE_TIMEOUT_MS / 1000)
-                    return LeaveReplied(call)
+                    return events.FetchReplied(call, fetched)
+                case events.SendLeave(call, member_id):
+                    self._client.leave(self._group_id, member_id, timeout_s=calls.LEAVE_TIMEOUT_MS / 1000)
+                    return events.LeaveReplied(call)
         except Exception as error:
             _logger.debug("group %s: a call failed: %s", self._group_id, error)
-            return event_of_failure(effect, error, random.random())  # noqa: S311 (spreads members)
+            return events.event_of_failure(effect, error, random.random())  # noqa: S311 (spreads members)
 
     def _order_answered(self, member: GroupMember, number: int, error: BaseException | None) -> None:
         if error is None:
             try:
-                self.handle(member, OrderDone(number, member.offset_sums()))
+                self.handle(member, events.OrderDone(number, member.offset_sums()))
                 return
             except Exception as failure:
                 error = failure
-        self.handle(member, OrderFailed(number, error))
+        self.handle(member, events.OrderFailed(number, error))
 
     # --- Methods for the heartbeat.
 
@@ -389,19 +362,19 @@ class ProcessMembership:
                         notices=self.notices.newest() if self.notices is not None and sends_notices else (),
                     )
                     heartbeat.notices_arrived()
-                except CoordinatorUnavailable as error:
+                except calls.CoordinatorUnavailable as error:
                     chance = random.random()  # noqa: S311 (spreads processes)
                     heartbeat.unanswered(_now_ms(), error.retry_after_ms, chance)
                     self._log_unreachable(heartbeat.failures, error)
                     continue
-                except CoordinatorError as error:
+                except calls.CoordinatorError as error:
                     reply = refused_to_all(sent.values(), error)
                 # Any other error is a bug. It ends the members, because the coordinator would evict members that send
                 # no heartbeats.
                 except Exception as error:
                     _logger.exception("group %s: the heartbeat failed", self._group_id)
                     for member in sent:
-                        self.handle(member, MemberFailed(error))
+                        self.handle(member, events.MemberFailed(error))
                     continue
                 self._update_pause(lambda paused=reply.paused: self._pause.on_heartbeat_reply(paused))  # type: ignore[misc]
                 all_count = self._queue_replies(sent, reply)
@@ -417,11 +390,11 @@ class ProcessMembership:
         _logger.info("group %s is %s by its operator", self._group_id, "paused" if paused else "resumed")
         self.pause_changed(paused)
 
-    def _log_unreachable(self, failures: int, error: CoordinatorUnavailable) -> None:
+    def _log_unreachable(self, failures: int, error: calls.CoordinatorUnavailable) -> None:
         level = logging.WARNING if failures == FAILURES_BEFORE_WARNING else logging.DEBUG
         _logger.log(level, "group %s: members keep their tasks and try again: %s", self._group_id, error)
 
-    def _next_heartbeat(self) -> Mapping[GroupMember, SentHeartbeat] | None:
+    def _next_heartbeat(self) -> Mapping[GroupMember, events.SentHeartbeat] | None:
         """Wait until a heartbeat is due, and return its content. Returns None if the membership is closed."""
         heartbeat = self._heartbeat
         with self._turn:
@@ -443,10 +416,12 @@ class ProcessMembership:
     def _collect(self) -> Collected[GroupMember]:
         with self._own_machines():
             collected = collect(self._members)
-            self._events.extend((member, MemberFailed(error)) for member, error in collected.failed)
+            self._events.extend((member, events.MemberFailed(error)) for member, error in collected.failed)
             return collected
 
-    def _queue_replies(self, sent: Mapping[GroupMember, SentHeartbeat], reply: ProcessHeartbeatReply) -> bool:
+    def _queue_replies(
+        self, sent: Mapping[GroupMember, events.SentHeartbeat], reply: calls.ProcessHeartbeatReply
+    ) -> bool:
         """Add an event with the reply for each member. Returns True if every member accepts its reply."""
         with self._own_machines():
             replies, all_count = replies_to_members(sent, reply)

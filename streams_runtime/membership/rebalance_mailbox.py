@@ -18,15 +18,7 @@ from dataclasses import dataclass
 
 from assignor.types import TaskId
 from streams_runtime.common.errors import StreamsRuntimeError
-from streams_runtime.membership.member_events import (
-    AssignTasks,
-    CloseTasks,
-    Done,
-    LoseTasks,
-    Order,
-    RevokeTasks,
-    StartRebalance,
-)
+from streams_runtime.membership import member_events as events
 
 
 class StreamThreadEnded(StreamsRuntimeError):
@@ -39,8 +31,8 @@ class WaitingOrder:
     once.
     """
 
-    order: Order
-    done: Done
+    order: events.Order
+    done: events.Done
 
 
 class RebalanceMailbox:
@@ -62,7 +54,7 @@ class RebalanceMailbox:
 
     # --- Methods for the member.
 
-    def hand_over(self, order: Order, done: Done) -> None:
+    def hand_over(self, order: events.Order, done: events.Done) -> None:
         with self._lock:
             if not self._ended:
                 self._waiting.append(WaitingOrder(order, done))
@@ -113,12 +105,12 @@ class RebalanceMailbox:
         for one in waiting:
             one.done(self._refusal(one.order))
 
-    def _refusal(self, order: Order) -> StreamThreadEnded | None:
+    def _refusal(self, order: events.Order) -> StreamThreadEnded | None:
         """Returns the result of an order after the thread has ended: the error, or None if the order succeeds."""
         match order:
-            case LoseTasks() | CloseTasks():
+            case events.LoseTasks() | events.CloseTasks():
                 return None  # an ended thread has no tasks
-            case StartRebalance() | RevokeTasks() | AssignTasks():
+            case events.StartRebalance() | events.RevokeTasks() | events.AssignTasks():
                 return self._thread_ended() if self._refuses else None
 
     def _thread_ended(self) -> StreamThreadEnded:
