@@ -1,5 +1,4 @@
 # The C types of window_keys.py, for those who compile it.
-cimport cython
 
 cdef object _pack
 cdef object _unpack_from
@@ -9,15 +8,14 @@ cpdef suffix_of(window_key)
 cpdef next_sequence(sequence)
 cpdef window_end_ms(start_ms, window_size_ms)
 
-# All times fit into 64 bits: the stores check times, and the constructor limits the retention.
+# The times are Python's integers: the sum of two times may need more than 64 bits.
 cdef class WindowRetention:
-    cdef readonly long long retention_ms
-    cdef readonly long long segment_interval_ms
-    cdef readonly long long observed_ms
-    cdef readonly long long first_live_segment
-    cdef readonly long long earliest_readable_ms
+    cdef readonly object retention_ms
+    cdef readonly object segment_interval_ms
+    cdef readonly object observed_ms
+    cdef readonly object first_live_segment
+    cdef readonly object earliest_readable_ms
     cdef object _on_expiry
     cdef bint _reads_expiring
 
-    @cython.locals(first_live_segment=cython.longlong, segment=cython.longlong)
-    cpdef observe(self, long long start_ms)
+    cpdef observe(self, start_ms)

@@ -139,7 +139,7 @@ class WindowRetention:
         """`on_expiry`: is called when segments have expired. `reads_expiring`: True if a window can still be read when
         its start is equal to observed stream time minus retention.
         """
-        self.retention_ms = min(retention_ms, JAVA_LONG_MAX)  # no time is later, so more makes no difference
+        self.retention_ms = retention_ms
         self._on_expiry = on_expiry
         self._reads_expiring = reads_expiring
         self.segment_interval_ms = segment_interval_ms(retention_ms)
@@ -164,4 +164,4 @@ class WindowRetention:
 
 def segment_interval_ms(retention_ms: int) -> int:
     """Returns the length of a segment: the range of its window starts, in milliseconds."""
-    return min(max(retention_ms // 2, MIN_SEGMENT_INTERVAL_MS), JAVA_LONG_MAX)
+    return max(retention_ms // 2, MIN_SEGMENT_INTERVAL_MS)
