@@ -24,6 +24,9 @@ BETWEEN_S = 0.01
 
 WITHIN_S = 60.0
 SESSION_MS = 60_000
+REBALANCE_MS = 600_000
+"""The members never fetch their assignments, and a busy machine needs more than a minute."""
+
 GROUP = "rotated"
 
 
@@ -34,7 +37,7 @@ class Beating:
         self._client = CoordinatorClient(url, token=CallerToken(file=token_file))
         raw = subscription(str(UUID(int=number + 1)))
         self.member_id = self._client.join(
-            GROUP, JoinRequest(raw, MemberSettings(GROUP, "c", None, None, SESSION_MS, SESSION_MS, False))
+            GROUP, JoinRequest(raw, MemberSettings(GROUP, "c", None, None, SESSION_MS, REBALANCE_MS, False))
         ).member_id
         self._heartbeats = self._client.process_heartbeats(GROUP)
         self.outcomes: Counter[str] = Counter()
