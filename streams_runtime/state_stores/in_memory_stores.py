@@ -420,7 +420,11 @@ class InMemoryDuplicatesWindowStore(_InMemoryWindows[dict[int, bytes]]):
         return [duplicates[sequence] for sequence in sorted(duplicates)]
 
     def _free_sequence(self, key: bytes, start_ms: int, sequence: int) -> int:
+        """Returns the first number from `sequence` on that is above all numbers of the key in this window. After a
+        restart, the store begins to number again, and a new duplicate has to come after the old duplicates.
+        """
         taken = (self._buckets.find(start_ms) or {}).get(key, {})
+        sequence = max(sequence, next_sequence(max(taken, default=-1)))
         while sequence in taken:
             sequence = next_sequence(sequence)
         return sequence

@@ -2,7 +2,7 @@
 `RocksDBWindowStore`, `RocksDBTimeOrderedWindowStore`.
 
 Differs from Kafka: after a restart, Kafka does not know the used sequence numbers, so a new duplicate may overwrite an
-old duplicate. In this project, a new duplicate never overwrites an old one.
+old duplicate. In this project, a new duplicate comes after the old duplicates of its key and time.
 """
 
 from __future__ import annotations
@@ -94,18 +94,12 @@ class RocksDBWindowStore(RocksDBSegmentedStore):
             buffer.require_open()
             return None
         stored = segment_prefix(start_ms // retention.segment_interval_ms) + key
-        if start_ms >= self._in_memory_from_ms and get_ident() == buffer.owner_thread:
-            if start_ms > self._known.newest_ms:
-                return None
-            if not self._retain_duplicates:
-                return buffer.get_in_memory(stored)
-        if not self._retain_duplicates:
+        if self._retain_duplicates:
+            newest = self._newest_duplicate(stored[:-SUFFIX_BYTES], start_ms)
+            return None if newest is None else newest[1]
+        if start_ms < self._in_memory_from_ms or get_ident() != buffer.owner_thread:
             return buffer.get(stored)
-        last = window_key(stored[:-SUFFIX_BYTES], start_ms, MAX_SEQUENCE)
-        newest_first = buffer.scan(stored, after(last), reverse=True)
-        # A longer key can begin with this key, and its entries can be between these bounds. So check the length of each
-        # stored key.
-        return next((value for found, value in newest_first if len(found) == len(last)), None)
+        return None if start_ms > self._known.newest_ms else buffer.get_in_memory(stored)
 
     def fetch_range(
         self, key: bytes, from_ms: int, to_ms: int, *, reverse: bool = False
@@ -155,13 +149,27 @@ class RocksDBWindowStore(RocksDBSegmentedStore):
         is_between = is_key_between(first, last)
         return windows if first is last is None else (window for window in windows if is_between(window[0]))
 
+    def _newest_duplicate(self, prefixed: bytes, start_ms: int) -> tuple[bytes, bytes] | None:
+        """Returns the stored key and the value with a key's highest sequence number in a window; None if the key has no
+        duplicates there. `prefixed`: the segment's prefix and the key.
+        """
+        first, last = window_key(prefixed, start_ms, 0), window_key(prefixed, start_ms, MAX_SEQUENCE)
+        newest_first = self.inner.scan(first, after(last), reverse=True)
+        # A longer key can begin with this key, and its entries can be between these bounds. So check the length of each
+        # stored key.
+        return next((entry for entry in newest_first if len(entry[0]) == len(last)), None)
+
     def _next_sequence(self, key: bytes, start_ms: int) -> int:
-        """Returns the next sequence number that the key does not have in this window. After a restart or a restore, the
-        store may have duplicates with the next numbers. `key`: the window key with any sequence number.
+        """Returns the next sequence number that is above all numbers of the key in this window. After a restart, the
+        store begins to number again, and a new duplicate has to come after the old duplicates. `key`: the window key
+        with any sequence number.
         """
         sequence = next_sequence(self._sequence)
         if start_ms <= self._numbered_to_ms:
             prefixed = segment_prefix(start_ms // self._retention.segment_interval_ms) + key[:-SUFFIX_BYTES]
+            newest = self._newest_duplicate(prefixed, start_ms)
+            if newest is not None:
+                sequence = max(sequence, next_sequence(suffix_of(newest[0])[1]))
             while self.inner.get(window_key(prefixed, start_ms, sequence)) is not None:
                 sequence = next_sequence(sequence)
         if sequence < self._sequence:  # after the highest number, the numbers begin again

@@ -53,8 +53,8 @@ class Model:
         self.observed_ms = max(self.observed_ms, start_ms)
         if self.retain_duplicates:
             self.sequence += 1
-            while self.is_live(start_ms) and self.sequence in self.windows.get((key, start_ms), {}):
-                self.sequence += 1
+            if self.is_live(start_ms):
+                self.sequence = max(self.sequence, 1 + max(self.windows.get((key, start_ms), {}), default=0))
         self.set(key, start_ms, self.sequence, value)
 
     def restore(self, records: Restored) -> None:

@@ -158,7 +158,7 @@ def test_should_delete_expired_windows_with_the_restored_records_that_expire_the
     store.close()
 
 
-def test_should_restore_duplicates_and_never_overwrite_them(open_store: Open) -> None:
+def test_should_restore_duplicates_and_put_new_ones_behind_them(open_store: Open) -> None:
     store = open_store(retain_duplicates=True)
     store.restore(
         batch(
@@ -177,7 +177,7 @@ def test_should_restore_duplicates_and_never_overwrite_them(open_store: Open) ->
     store.put("a", "newer", 10)
 
     assert everything(store) == [("a", 10, value) for value in ("new", "newer", "one", "three")]
-    assert [value for _, value in store.fetch_range("a", 10, 10)] == ["one", "new", "three", "newer"]
+    assert [value for _, value in store.fetch_range("a", 10, 10)] == ["one", "three", "new", "newer"]
 
 
 def test_should_delete_whole_segments_from_disk_at_the_commit_after_they_expired(tmp_path: Path) -> None:
