@@ -187,11 +187,11 @@ def join_sides(
         right.send_old_values(keep_store=True)
     return (
         JoinSide(left, right, joiner, needs_this=needs_left, needs_other=needs_right),
-        JoinSide(right, left, partial(_reversed, joiner), needs_this=needs_right, needs_other=needs_left),
+        JoinSide(right, left, partial(join_reversed, joiner), needs_this=needs_right, needs_other=needs_left),
     )
 
 
-def _reversed(joiner: Joiner, key: Any, value: Any, other: Any) -> Any:
+def join_reversed(joiner: Joiner, key: Any, value: Any, other: Any) -> Any:
     """Calls the joiner for the right side of a join, with the two values in reverse order."""
     return joiner(key, other, value)
 

@@ -29,6 +29,7 @@ without partner, Kafka repeats the result before this record in the next scan.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from assignor.errors import IllegalArgumentError, TopologyError
@@ -37,7 +38,7 @@ from streams_runtime.common.losses import DropReason
 from streams_runtime.common.records import Headers
 from streams_runtime.dsl.graph_nodes import GraphNode, ProcessorGraphNode
 from streams_runtime.dsl.join_options import GivenJoin
-from streams_runtime.dsl.joins import Joiner
+from streams_runtime.dsl.joins import Joiner, join_reversed
 from streams_runtime.dsl.materialized import checked_settings
 from streams_runtime.dsl.naming import checked_name
 from streams_runtime.dsl.stream_processors import StreamOperator, passing_on
@@ -101,10 +102,9 @@ class KStreamKStreamJoin(Operator):
             unjoined = context.state_store(self.shared_store)
         times = None if unjoined is None else unjoined.times
         is_left, keeps_unjoined = self.is_left, self.keeps_unjoined
-        joined = self.joiner if is_left else self._joined_on_the_right
-        before_ms, after_ms = self.windows.before_ms, self.windows.after_ms
+        joined, before_ms, after_ms = self.joiner, self.windows.before_ms, self.windows.after_ms
         if not is_left:
-            before_ms, after_ms = after_ms, before_ms
+            joined, before_ms, after_ms = partial(join_reversed, joined), after_ms, before_ms
 
         def join(key: Any, value: Any, timestamp_ms: int, headers: Headers) -> None:
             if times is not None and timestamp_ms > times.stream_time_ms:
@@ -137,9 +137,6 @@ class KStreamKStreamJoin(Operator):
                 unjoined.append(TimestampedKeyAndJoinSide(key, timestamp_ms, is_left), LeftOrRightValue(value, is_left))
 
         return join
-
-    def _joined_on_the_right(self, key: Any, value: Any, other: Any) -> Any:
-        return self.joiner(key, other, value)
 
     def _join_closed_with_none(
         self, unjoined: ListValueStore, after_ms: int, hand_on: Receiver, context: NodeContext

@@ -368,7 +368,11 @@ class KStream(Generic[K, V]):
             check_functions(operation, "key, value", key_selector=given.key_selector)
             selector: Any = given.key_selector
             return KStream(other.join(self._stage, selector, with_three, left=given.keeps_left, name=given.name))
-        _check_table(other)
+        if not isinstance(other, KTable):
+            raise TopologyError(
+                "Invalid topology: a stream is joined with a KTable, a GlobalKTable or a KStream, not with a "
+                f"{type(other).__name__}; make a table with `to_table`, or read the topic with `StreamsBuilder.table`"
+            )
         given.check(operation, "table")
         stage = self._join_inputs.by_key(given.key_serde, given.value_serde, given.name)
         table_join = stream_operations.TableJoin(with_three, given.keeps_left, given.grace_ms)
@@ -911,11 +915,3 @@ def _table_joiner(
 
 def _check_windows(operation: str, windows: object) -> None:
     _check_kind(operation, windows, TimeWindows, UnlimitedWindows, SlidingWindows, SessionWindows)
-
-
-def _check_table(other: object) -> None:
-    if not isinstance(other, KTable):
-        raise TopologyError(
-            "Invalid topology: a stream is joined with a KTable, a GlobalKTable or a KStream, not with a "
-            f"{type(other).__name__}; make a table with `to_table`, or read the topic with `StreamsBuilder.table`"
-        )
