@@ -94,7 +94,8 @@ def merge(chain: Chain, stream: Variable) -> list[Variable] | None:
     assert other is not None, "the stream itself fits"
     if stream != other and stream.changers & other.changers:
         chain.merges_branches = True
-    result = chain.stream_of(stream, changers=stream.changers | other.changers)
+    joined_streams = max(stream.joined_streams, other.joined_streams)
+    result = chain.stream_of(stream, changers=stream.changers | other.changers, joined_streams=joined_streams)
     chain.add("merge", [stream, other], result)
     return [result]
 
@@ -230,11 +231,18 @@ def read_global_store(chain: Chain, stream: Variable) -> list[Variable] | None:
 # joins of streams
 
 
+_MOST_JOINED_STREAMS = 4
+"""With five, the results of 25 inputs can fill the memory of the oracle's JVM."""
+
+
 @on("stream", 5)
-def join_streams(chain: Chain, stream: Variable) -> list[Variable]:
+def join_streams(chain: Chain, stream: Variable) -> list[Variable] | None:
     random, unit = chain.random, chain.unit_ms
     other = chain.other("stream", stream.key) if chain.chance(0.75) else stream
     assert other is not None, "the stream itself fits"
+    joined_streams = stream.joined_streams + other.joined_streams
+    if joined_streams > _MOST_JOINED_STREAMS:
+        return None
     joiner, value = any_joiner(random, stream.value, other.value, with_key=True)
     half = unit // 2
     drawn = ((unit, unit), (unit, unit), (unit, 0), (0, unit), (0, 0), (2 * unit, half), (half, unit))
@@ -243,7 +251,7 @@ def join_streams(chain: Chain, stream: Variable) -> list[Variable]:
     grace_ms = chain.grace(before_ms, after_ms)
     if grace_ms is not None:
         windows["grace_ms"] = grace_ms
-    result = chain.stream_of(stream, value=value, changers=frozenset())
+    result = chain.stream_of(stream, value=value, changers=frozenset(), joined_streams=joined_streams)
     chain.add(
         random.choice(("join", "leftJoin", "outerJoin")),
         [stream, other],

@@ -24,7 +24,8 @@ class Variable:
     `key`, `value`: the names of the serdes; `has_serdes`: whether the DSL knows them. `windows`: those of a windowed
     table, and of what it is made of. `history_ms`: of a versioned table. `is_source`: whether it has the inputs as they
     are. `joinable`: not so for cogrouped windows, whose table has no store that a join could read: Kafka fails at the
-    start. `changers`: the key changes above a stream, as far as its next repartition topic.
+    start. `changers`: the key changes above a stream, as far as its next repartition topic. `joined_streams`: how many
+    streams are joined in it. The number of its records grows with this power of the number of inputs.
     """
 
     name: str
@@ -37,6 +38,7 @@ class Variable:
     is_source: bool = False
     joinable: bool = True
     changers: frozenset[str] = frozenset()
+    joined_streams: int = 1
 
 
 @dataclass
