@@ -58,7 +58,8 @@ def read_topic(
     """Yields all records that the topic contains when `read_topic` begins to read. The records of each partition are in
     order.
 
-    `log`: a log, or an address as for `open_log`. Raises UnknownTopicOrPartition, UndecodableRecord, LogTimeout.
+    On a broker, a commit becomes visible a moment after it has returned. `log`: a log, or an address as for `open_log`.
+    Raises UnknownTopicOrPartition, UndecodableRecord, LogTimeout.
     """
     if isinstance(log, str):
         with closing(open_log(log, properties)) as own:
