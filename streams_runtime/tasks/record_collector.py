@@ -23,7 +23,7 @@ Source: `RecordCollectorImpl`, `StreamsProducer`.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
 
@@ -154,29 +154,35 @@ class RecordCollector:
         """
         if isinstance(partitioner, NestedSerde):
             partitioner = partitioner.with_inner(lambda keys: serde_for_topic(keys, topic, is_key=True))
+        targets: tuple[TopicPartition, ...] = ()
+        rows_of_numbers: dict[int, tuple[OutputRecords]] = {}
 
         def choose(key: Any, value: Any) -> tuple[OutputRecords, ...] | None:
-            targets = self._partitions_of(topic)
-            count = len(targets)
-            chosen = partitioner(key, value, count)
-            if chosen is None:
-                return None
-            several = isinstance(chosen, set | frozenset | list | tuple)
-            partitions: Collection[Any] = chosen if several else (chosen,)  # type: ignore[assignment]
-            if not partitions:
+            nonlocal targets
+            if not targets:
+                targets = self._partitions_of(topic)
+            chosen = partitioner(key, value, len(targets))
+            rows = rows_of_numbers.get(chosen) if chosen.__class__ is int else None
+            if rows is not None or chosen is None:
+                return rows
+            if not isinstance(chosen, set | frozenset | list | tuple):
+                return find_rows(chosen)
+            if not chosen:
                 level = self._losses.log_level(DropReason.NO_PARTITION, node)
                 message = "Skipping record as partitioner returned empty partitions. topic=[%s]"
                 _logger.log(level, message, topic, extra=ALREADY_A_NOTICE)
-            rows: dict[OutputRecords, None] = {}
-            for partition in partitions:
-                try:
-                    rows[self._rows_of(targets[record_partition(partition, count)])] = None
-                except ValueError:
-                    raise StreamsRuntimeError(
-                        f"the partitioner of sink {node} chose partition {partition!r} of topic {topic}, "
-                        f"which has 0 to {count - 1}"
-                    ) from None
-            return tuple(rows)
+            return tuple(dict.fromkeys(rows for partition in chosen for rows in find_rows(partition)))
+
+        def find_rows(chosen: Any) -> tuple[OutputRecords]:
+            try:
+                partition = record_partition(chosen, len(targets))
+            except ValueError:
+                raise StreamsRuntimeError(
+                    f"the partitioner of sink {node} chose partition {chosen!r} of topic {topic}, "
+                    f"which has 0 to {len(targets) - 1}"
+                ) from None
+            rows = rows_of_numbers[partition] = (self._rows_of(targets[partition]),)
+            return rows
 
         return choose
 
