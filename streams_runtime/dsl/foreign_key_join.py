@@ -51,6 +51,7 @@ from streams_runtime.processors.topology import Topology, check_functions
 from streams_runtime.serdes import BYTES, Serde, WithInnerSerdes, serde_for_topic, serializer_of
 from streams_runtime.serdes.defaults import DefaultSerde
 from streams_runtime.state_stores.builders import timestamped_key_value_store
+from streams_runtime.state_stores.key_value import TimestampedKeyValueStore
 
 _FK_JOIN = "KTABLE-FK-JOIN-"
 
@@ -185,8 +186,7 @@ class SubscriptionJoin(_WithSerdes):
         get, read_key = self.other.getter(context, flushed=True), self.serdes.primary_key_serde(context).deserialize
 
         def join(key: Any, subscription: SubscriptionWrapper, timestamp_ms: int, headers: Headers) -> None:
-            value_hash, instruction, primary_key, partition = subscription
-            found = None if key is None else get(key)
+            instruction, found = subscription.instruction, None if key is None else get(key)
             if instruction is Instruction.DELETE_KEY_NO_PROPAGATE:
                 return
             if found is None and instruction is Instruction.PROPAGATE_ONLY_IF_FK_VAL_AVAILABLE:
@@ -196,8 +196,7 @@ class SubscriptionJoin(_WithSerdes):
                 timestamp_ms = max(timestamp_ms, found[0])
                 if instruction is not Instruction.DELETE_KEY_AND_PROPAGATE:
                     foreign_value = found[1]
-            response = SubscriptionResponseWrapper(value_hash, foreign_value, partition)
-            child(read_key(primary_key), response, timestamp_ms, headers)
+            child(read_key(subscription.primary_key), subscription.response(foreign_value), timestamp_ms, headers)
 
         return join
 
@@ -210,7 +209,8 @@ class ForeignTableJoin(_WithSerdes):
     table: TableOperator
 
     def connect(self, child: Receiver, context: NodeContext) -> Receiver:
-        scan, send_on = context.state_store(self.store).prefix_scan, context.guarded(child)
+        store: TimestampedKeyValueStore[bytes, SubscriptionWrapper] = context.state_store(self.store)
+        scan, read, send_on = store.stored_prefix_scan, store.entry_access().read, context.guarded(child)
         write_foreign_key = self.serdes.foreign_key_serializer(context)
         read_key = self.serdes.primary_key_serde(context).deserialize
 
@@ -219,10 +219,9 @@ class ForeignTableJoin(_WithSerdes):
                 context.drop(DropReason.NULL_KEY, "null key")
                 return
             new = change[0]
-            for _, (subscription, _) in scan(subscription_prefix(write_foreign_key(key))):
-                value_hash, _, primary_key, partition = subscription
-                response = SubscriptionResponseWrapper(value_hash, new, partition)
-                send_on(read_key(primary_key), response, timestamp_ms, headers)
+            for _, stored in scan(subscription_prefix(write_foreign_key(key))):
+                subscription: SubscriptionWrapper = read(stored)[1]
+                send_on(read_key(subscription.primary_key), subscription.response(new), timestamp_ms, headers)
 
         return leaving_out_of_order(self.table, join, context)
 
@@ -241,7 +240,7 @@ class ResponseJoin(_WithSerdes):
         get, hash_of = self.table.getter(context), self.serdes.value_hash(context)
         joiner, is_left = self.joiner, self.is_left
 
-        def join(key: Any, response: SubscriptionResponseWrapper[Any], timestamp_ms: int, headers: Headers) -> None:
+        def join(key: Any, response: SubscriptionResponseWrapper, timestamp_ms: int, headers: Headers) -> None:
             found = get(key)
             value = None if found is None else found[1]
             if response.value_hash != (None if value is None else hash_of(value)):
@@ -281,7 +280,7 @@ class _PrimaryPartition(WithInnerSerdes, Generic[K]):
 
     key_serde: Serde[K]
 
-    def __call__(self, key: K, response: SubscriptionResponseWrapper[Any], partitions: int, /) -> int:
+    def __call__(self, key: K, response: SubscriptionResponseWrapper, partitions: int, /) -> int:
         partition = response.primary_partition
         return partition_of(self.key_serde.serialize(key), partitions) if partition is None else partition
 
@@ -365,31 +364,26 @@ def joined_on_foreign_key(
         graph.add(node, parents)
         return node
 
-    send = added(
-        ProcessorGraphNode(send_name, SubscriptionSend(serdes, table.operator, join.foreign_key, join.is_left)),
-        table.node,
-    )
+    def processed(name: str, operator: Operator, parent: GraphNode, **stores: Any) -> GraphNode:
+        return added(ProcessorGraphNode(name, operator, **stores), parent)
+
+    send = processed(send_name, SubscriptionSend(serdes, table.operator, join.foreign_key, join.is_left), table.node)
     chosen = sink_partitioner(foreign_keys, other_partitioner)
     sink = added(InternalSinkNode(sink_name, topic, foreign_keys, subscriptions, chosen), send)
     source = added(StreamSourceNode(source_name, (topic,), foreign_keys, subscriptions, None, None), sink)
     graph.copartition((*other.sources, source_name))
-    receive = added(ProcessorGraphNode(receive_name, SubscriptionReceive(serdes, store), own_store=builder), source)
-    answers = SubscriptionJoin(serdes, other.operator)
-    answer = added(ProcessorGraphNode(join_name, answers, connected_stores=other.operator.view()), receive)
-    foreign = added(
-        ProcessorGraphNode(foreign_name, ForeignTableJoin(serdes, store, other.operator), own_store=builder), other.node
-    )
+    receive = processed(receive_name, SubscriptionReceive(serdes, store), source, own_store=builder)
+    answering = SubscriptionJoin(serdes, other.operator)
+    answer = processed(join_name, answering, receive, connected_stores=other.operator.view())
+    foreign = processed(foreign_name, ForeignTableJoin(serdes, store, other.operator), other.node, own_store=builder)
     response_sink = InternalSinkNode(response_sink_name, response_topic, keys, responses, partitioner)
     added(response_sink, answer, foreign)
-    response_source = added(
-        StreamSourceNode(response_source_name, (response_topic,), keys, responses, None, None), response_sink
-    )
+    response_source = StreamSourceNode(response_source_name, (response_topic,), keys, responses, None, None)
+    added(response_source, response_sink)
     sources = (*table.sources, response_source_name)
     graph.copartition(sources)
     resolving = ResponseJoin(serdes, table.operator, join.joiner, join.is_left)
-    resolver = added(
-        ProcessorGraphNode(resolver_name, resolving, connected_stores=table.operator.view()), response_source
-    )
+    resolver = processed(resolver_name, resolving, response_source, connected_stores=table.operator.view())
     factory = StoreFactory(result_store, result.key_serde or keys, result.value_serde, settings)
     resolved: Stage[K, Any] = Stage(graph, resolver, sources, keys, None)
     operator = KTableSource(factory, kept=settings.name is not None)

@@ -20,7 +20,7 @@ from __future__ import annotations
 import struct
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import Generic, NamedTuple
+from typing import Any, Generic
 
 from assignor.errors import StreamsError
 from streams_runtime.common.records import V
@@ -51,7 +51,8 @@ class Instruction(IntEnum):
 _INSTRUCTIONS = tuple(Instruction)
 
 
-class SubscriptionWrapper(NamedTuple):
+@dataclass  # no slots: Cython does not know them
+class SubscriptionWrapper:
     """`value_hash`: the hash of the left row's value; None if the row was deleted. `primary_key`: the serialized key of
     the left row. `primary_partition`: the partition of the left row, to which the response is sent; None in a record of
     version 0.
@@ -62,15 +63,19 @@ class SubscriptionWrapper(NamedTuple):
     primary_key: bytes
     primary_partition: int | None
 
+    def response(self, foreign_value: Any) -> SubscriptionResponseWrapper:
+        return SubscriptionResponseWrapper(self.value_hash, foreign_value, self.primary_partition)
 
-class SubscriptionResponseWrapper(NamedTuple, Generic[V]):
+
+@dataclass  # no slots: Cython does not know them
+class SubscriptionResponseWrapper:
     """`value_hash`: the hash of the subscription. `foreign_value`: the value of the right row; None if the right table
     does not have the row. `primary_partition`: the partition of the left row. The bytes do not contain the partition,
     so it is None in a response that was read from the topic.
     """
 
     value_hash: bytes | None
-    foreign_value: V | None
+    foreign_value: Any
     primary_partition: int | None = None
 
 
@@ -79,10 +84,10 @@ class SubscriptionWrapperSerde:
     """Raises StreamsError for bytes that are not a subscription."""
 
     def serialize(self, value: SubscriptionWrapper, /) -> bytes:
-        value_hash, instruction, primary_key, partition = value
-        if partition is None:
-            return b"".join((_head(0, value_hash, instruction), primary_key))
-        return b"".join((_head(_NEWEST_SUBSCRIPTION, value_hash, instruction), primary_key, _INT32.pack(partition)))
+        partition = value.primary_partition
+        version = 0 if partition is None else _NEWEST_SUBSCRIPTION
+        head = _with_hash(bytes((version, value.instruction)), value.value_hash)
+        return head + value.primary_key + (b"" if partition is None else _INT32.pack(partition))
 
     def deserialize(self, data: bytes, /) -> SubscriptionWrapper:
         version, value_hash, key_at = _read_head(data, 2, _NEWEST_SUBSCRIPTION, "SubscriptionWrapper")
@@ -105,12 +110,12 @@ class SubscriptionResponseWrapperSerde(WithInnerSerdes, Generic[V]):
 
     value_serde: Serde[V]
 
-    def serialize(self, value: SubscriptionResponseWrapper[V], /) -> bytes:
+    def serialize(self, value: SubscriptionResponseWrapper, /) -> bytes:
         foreign_value = value.foreign_value
         data = None if foreign_value is None else self.value_serde.serialize(foreign_value)
-        return b"".join((_head(_NEWEST_RESPONSE, value.value_hash), data or b""))
+        return _with_hash(bytes((_NEWEST_RESPONSE,)), value.value_hash) + (data or b"")
 
-    def deserialize(self, data: bytes, /) -> SubscriptionResponseWrapper[V]:
+    def deserialize(self, data: bytes, /) -> SubscriptionResponseWrapper:
         _, value_hash, value_at = _read_head(data, 1, _NEWEST_RESPONSE, "SubscriptionResponseWrapper")
         foreign_value = self.value_serde.deserialize(data[value_at:]) if len(data) > value_at else None
         return SubscriptionResponseWrapper(value_hash, foreign_value)
@@ -123,11 +128,11 @@ def subscription_prefix(foreign_key: bytes) -> bytes:
     return _INT32.pack(len(foreign_key)) + foreign_key
 
 
-def _head(version: int, value_hash: bytes | None, *more: int) -> bytes:
-    """Returns the bytes of a record up to and including the hash. `more`: the bytes between the version and the
-    hash.
+def _with_hash(first: bytes, value_hash: bytes | None) -> bytes:
+    """Returns the bytes of a record up to and including the hash. `first`: the bytes before the hash, of which the
+    first one is the version.
     """
-    return bytes((version | _NO_HASH, *more)) if value_hash is None else bytes((version, *more)) + value_hash
+    return bytes((first[0] | _NO_HASH,)) + first[1:] if value_hash is None else first + value_hash
 
 
 def _read_head(data: bytes, hash_at: int, newest_version: int, kind: str) -> tuple[int, bytes | None, int]:

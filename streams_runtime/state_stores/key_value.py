@@ -108,7 +108,11 @@ class KeyValueStore(SerdesStore[KeyValueBytesStore, K, V]):
 
     def prefix_scan(self, prefix: bytes) -> Iterator[tuple[K, V]]:
         """Returns the entries whose serialized keys begin with `prefix`."""
-        return self._deserialized(self.inner.scan(prefix, prefix_end(prefix)))
+        return self._deserialized(self.stored_prefix_scan(prefix))
+
+    def stored_prefix_scan(self, prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
+        """Returns the entries of `prefix_scan` as they are stored. See `EntryAccess` for their values."""
+        return self.inner.scan(prefix, prefix_end(prefix))
 
     def approximate_num_entries(self) -> int:
         return self.inner.approximate_num_entries()

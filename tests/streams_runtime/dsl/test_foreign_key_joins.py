@@ -98,7 +98,7 @@ def test_should_write_and_read_subscriptions_as_kafka_does(subscription: Subscri
     ],
 )
 def test_should_write_and_read_responses_as_kafka_does(
-    response: SubscriptionResponseWrapper[str], data: str, read: SubscriptionResponseWrapper[str]
+    response: SubscriptionResponseWrapper, data: str, read: SubscriptionResponseWrapper
 ) -> None:
     assert RESPONSE.serialize(response).hex() == data
     assert RESPONSE.deserialize(bytes.fromhex(data)) == read
