@@ -348,12 +348,6 @@ KAFKA_PROPERTIES = (CLIENT_KEYS | LOG_KEYS) - {"bootstrap.servers", "client.id",
 FIELD_OF = {one.metadata.get("key", one.name.replace("_", ".")): one for one in fields(StreamsConfig) if one.metadata}
 
 
-def accepted_values(key: str) -> str:
-    """Returns a text about the accepted values of a config; "" if any text is accepted."""
-    setting = FIELD_OF.get(key)
-    return "" if setting is None else str(setting.metadata["accepted"])
-
-
 def check_names(configs: StreamsConfig, where: str) -> None:
     """Checks the configs that are names of topics, directories and members, and the configs that the commands print in
     tables. Raises InputError.

@@ -7,7 +7,7 @@ from assignor.types import JAVA_INT_MAX, JAVA_INT_MIN, JAVA_LONG_MIN
 from coordinator_api.settings import setting_rows
 from docs._ext.config_descriptions import PLACEMENT, PREFIXES, RUNTIME
 from docs._ext.markdown import code, table
-from streams_runtime.configs import FIELD_OF, accepted_values
+from streams_runtime.configs import FIELD_OF
 
 _HEADER = ("key", "default", "what it does")
 _FIELDS_WITH_A_LONGER_KEY = {  # AssignmentConfigs shortens these names
@@ -21,7 +21,7 @@ def runtime_configs() -> str:
     """Keys of `StreamsConfig`, in the order of its fields."""
     rows = []
     for key, each in FIELD_OF.items():
-        rows.append((code(key), _default(each.default), _with_values(RUNTIME[key], accepted_values(key))))
+        rows.append((code(key), _default(each.default), _with_values(RUNTIME[key], each.metadata["accepted"])))
     return table(_HEADER, rows)
 
 
