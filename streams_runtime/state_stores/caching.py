@@ -247,7 +247,8 @@ class CachingSessionStore(CachingStore[ChangeLoggingSessionBytesStore]):
         # The cache is read before the store, for the reason that `CachingWindowStore._cached` describes.
         cache, key, cached = self.cache, wanted.one_key, []
         if cache is not None:
-            cached = cache.items() if key is None else cache.items_of(key, wanted.lowest, wanted.highest)
+            lowest, highest = wanted.bounds()
+            cached = cache.items() if key is None or highest is None else cache.items_of(key, lowest, highest)
         stored = self.inner.find_sessions(wanted, reverse=reverse)
         if not cached:
             return stored

@@ -81,13 +81,11 @@ class Cursors:
             chunk = list(islice(cursor.items, CHUNK))
         except Exception as error:
             cursor.items = None
-            self._open.discard(cursor)
             # The traceback refers to RocksDB's iterator, and an iterator keeps the database open. So the error is
             # raised without the traceback.
             raise self._failure(error) from error.with_traceback(None)
         if len(chunk) < CHUNK:
             cursor.items = None
-            self._open.discard(cursor)
         return chunk
 
 

@@ -69,13 +69,14 @@ class RocksDBSessionStore(RocksDBSegmentedStore):
     def _scanned(self, wanted: SessionRange) -> Entries:
         """Returns the entries of `find_sessions`, and some more."""
 
+        lowest, highest = wanted.bounds()
+
         def ranges() -> list[tuple[bytes, bytes]]:
             return [range_in(segment) for segment in self.segments_between(wanted.earliest_end_ms, JAVA_LONG_MAX)]
 
         def range_in(segment: int) -> tuple[bytes, bytes]:
             prefix = segment_prefix(segment)
-            exclusive_end = segment_prefix(segment + 1) if wanted.last is None else after(prefix + wanted.highest)
-            return prefix + wanted.lowest, exclusive_end
+            return prefix + lowest, segment_prefix(segment + 1) if highest is None else after(prefix + highest)
 
         return ((key[SEGMENT_BYTES:], value) for key, value in self.scan_segments(ranges))
 

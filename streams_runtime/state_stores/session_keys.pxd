@@ -12,5 +12,3 @@ cdef class SessionRange:
     cdef readonly object earliest_end_ms
     cdef readonly object latest_start_ms
     cdef readonly object one_key
-    cdef readonly object lowest
-    cdef readonly object highest

@@ -61,12 +61,10 @@ class SessionRange:
     `latest_start_ms` or earlier. All bounds are inclusive. If a bound of the keys is None, the range is open at this
     end.
 
-    `one_key`: the key of a range of one key; None for another range. `lowest`, `highest`: the bounds for a search. No
-    session key of the range is outside of them, but another session key may be inside. If `last` is None, there is no
-    upper bound, and `highest` is empty.
+    `one_key`: the key of a range of one key; None for another range.
     """
 
-    __slots__ = ("earliest_end_ms", "first", "highest", "last", "latest_start_ms", "lowest", "one_key")
+    __slots__ = ("earliest_end_ms", "first", "last", "latest_start_ms", "one_key")
 
     def __init__(self, first: bytes | None, last: bytes | None, earliest_end_ms: int, latest_start_ms: int) -> None:
         self.first = first
@@ -75,12 +73,15 @@ class SessionRange:
         self.earliest_end_ms = max(earliest_end_ms, 0)
         self.latest_start_ms = min(max(latest_start_ms, -1), JAVA_LONG_MAX)
         self.one_key = first if first == last else None
+
+    def bounds(self) -> tuple[bytes, bytes | None]:
+        """Returns two inclusive bounds for a search. No session key of the range is outside of them, but another
+        session key may be inside. If there is no upper bound, it is None.
+        """
         if self.one_key is not None:
-            self.lowest = session_key(self.one_key, 0, min(self.earliest_end_ms, JAVA_LONG_MAX))
-            self.highest = session_key(self.one_key, self.latest_start_ms, JAVA_LONG_MAX)
-        else:
-            self.lowest = first or b""
-            self.highest = b"" if last is None else last_session_key(last, self.latest_start_ms)
+            lowest = session_key(self.one_key, 0, min(self.earliest_end_ms, JAVA_LONG_MAX))
+            return lowest, session_key(self.one_key, self.latest_start_ms, JAVA_LONG_MAX)
+        return self.first or b"", None if self.last is None else last_session_key(self.last, self.latest_start_ms)
 
     def from_end(self, earliest_end_ms: int) -> SessionRange:
         """Returns this range without the sessions that end before `earliest_end_ms`."""
