@@ -44,7 +44,7 @@ $(VENV)/.ready: requirements.lock requirements-java.lock pyproject.toml Makefile
 	@touch $@
 
 $(VENV)/.compiled: $(VENV)/.ready setup.py $(wildcard $(COMPILED))
-	ASSIGNOR_COMPILE=1 $(BIN)/python setup.py --quiet build_ext --inplace --build-temp build/compiled
+	ASSIGNOR_COMPILE=1 $(BIN)/python setup.py --quiet build_ext --inplace --build-temp build/compiled --parallel 2
 	@touch $@
 
 # Compiles the test modules to bytecode, while the C compiler has another core. Otherwise each worker compiles all of them

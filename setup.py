@@ -6,13 +6,16 @@ is installed inside the coordinator's package, because other programs may have a
 
 If ASSIGNOR_COMPILE=1 is set, as in `make setup`, Cython compiles several modules. A large rebalance spends most of its
 time in some of the compiled modules. The other compiled modules are on the path of each record: the converter of record
-batches, two hashes, the queues and the output records of a task, and parts of the state stores. Cython compiles the
-Python source; a `.pxd` file beside a module gives C types to the module's names. If Cython, a C compiler or
-ASSIGNOR_COMPILE is missing, nothing is compiled. Python then runs the modules uncompiled, with equal results.
+batches, two hashes, the queues and the output records of a task, some formats, and the state stores. No compiled module
+defines a receiver, because the runtime finds a failed node by the code object of its receiver, and a compiled function
+has none. Cython compiles the Python source; a `.pxd` file beside a module gives C types to the module's names. If
+Cython, a C compiler or ASSIGNOR_COMPILE is missing, nothing is compiled. Python then runs the modules uncompiled, with
+equal results.
 The wheel is built without ASSIGNOR_COMPILE, so one wheel works with every version of Python.
 """
 
 import os
+from pathlib import Path
 
 from setuptools import Extension, find_packages, setup
 
@@ -29,6 +32,7 @@ PACKAGES = (
     "spark_jobs",
     "streams_runtime",
 )
+STATE_STORES = Path("streams_runtime/state_stores")
 COMPILED = (
     "assignor.clients.client_metadata",
     "assignor.clients.client_state",
@@ -41,14 +45,11 @@ COMPILED = (
     "assignor.pipeline.tasks_to_threads",
     "kafka_client.record_batches.batch_rows",
     "streams_runtime.common.murmur3",
+    "streams_runtime.dsl.subscriptions",
+    "streams_runtime.dsl.windows",
     "streams_runtime.logs.partitioner",
     "streams_runtime.logs.record_limits",
-    "streams_runtime.state_stores.buffer_values",
-    "streams_runtime.state_stores.known_keys",
-    "streams_runtime.state_stores.session_keys",
-    "streams_runtime.state_stores.thread_cache",
-    "streams_runtime.state_stores.time_ordered_change_buffer",
-    "streams_runtime.state_stores.window_keys",
+    *(f"streams_runtime.state_stores.{path.stem}" for path in sorted(STATE_STORES.glob("[a-z]*.py"))),
     "streams_runtime.tasks.current_record",
     "streams_runtime.tasks.needed_changes",
     "streams_runtime.tasks.output_records",
@@ -74,7 +75,7 @@ def compiled() -> list[Extension]:
     found: list[Extension] = cythonize(modules, build_dir="build/compiled", compiler_directives=directives, quiet=True)
     for extension in found:
         extension.optional = True  # without a C compiler, setuptools only warns
-        extension.extra_compile_args = ["-w"]  # no warnings: they are about Cython's generated code
+        extension.extra_compile_args = ["-w", "-g0"]  # no warnings: they are about Cython's generated code
     return found
 
 
