@@ -1,8 +1,9 @@
 """Aggregates of a stream that give their initial value as the old one of a key that is not there, as in Kafka.
 
-Kafka's aggregate of a stream without a record cache forwards the initializer's value as the old value of a new key.
-Here the old value is None. These aggregates read the initial value as if it were stored; all others that read the store
-(joins, processors, the dump at the end) still find nothing there.
+Kafka's aggregate of a stream without a record cache forwards the initializer's value as the old value of a new key,
+unless it emits on window close: then it forwards no old value. Here the old value is None. These aggregates read the
+initial value as if it were stored; all others that read the store (joins, processors, the dump at the end) still find
+nothing there.
 """
 
 from collections.abc import Mapping
@@ -14,6 +15,7 @@ from assignor.topology.definition import ProcessorNode
 from streams_runtime import Headers, Topology
 from streams_runtime.dsl.session_aggregate import KStreamSessionWindowAggregate
 from streams_runtime.dsl.sliding_aggregate import KStreamSlidingWindowAggregate
+from streams_runtime.dsl.windows import EmitStrategy
 from streams_runtime.processors.context import NodeContext, Operator, Receiver
 from streams_runtime.state_stores.value_and_timestamp import EntryAccess
 
@@ -110,6 +112,8 @@ def give_initial_values(topology: Topology, aggregates: Mapping[str, Any], *, ca
         if id(supplier) not in initial_values:
             return supplier
         if isinstance(supplier, KStreamSlidingWindowAggregate):
+            if supplier.emit is EmitStrategy.ON_WINDOW_CLOSE:
+                return supplier
             return _WithOldValuesOfNewWindows(supplier)
         initial = initial_values[id(supplier)]
         return supplier if initial is None else _WithInitialValue(cast("Operator", supplier), initial)
