@@ -5,6 +5,7 @@ from streams_runtime.state_stores.window_keys cimport WindowRetention
 cdef class KnownKeys:
     cdef public object newest_ms
     cdef Py_ssize_t _suffix_bytes
+    cdef object _time_of
     cdef WindowRetention _retention
     cdef object _load
     cdef dict _complete
@@ -16,5 +17,7 @@ cdef class KnownKeys:
 
     @cython.locals(times=list, keys=list, first=Py_ssize_t)
     cpdef between(self, record_key, object from_ms, object to_ms)
+
+    cdef tuple _columns(self, known)
 
     cpdef forget(self)

@@ -12,16 +12,16 @@ from streams_runtime.state_stores.window_keys import SEGMENT_BYTES, WindowRetent
 MAX_KNOWN_KEYS = 1_000
 MAX_KNOWN_RECORD_KEYS = 100_000
 
-LoadKeys = Callable[[bytes, int], Sequence[tuple[int, bytes]]]
-"""A function (record key, limit) that reads the times and the stored keys of a record key's first entries from the
-store, in ascending order. It returns at most `limit` entries.
+LoadKeys = Callable[[bytes, int], Sequence[bytes]]
+"""A function (record key, limit) that reads the stored keys of a record key's first entries from the store, in
+ascending order. It returns at most `limit` keys.
 """
 
-_Keys = tuple[list[int], list[bytes]]
-"""The stored keys of a record key in ascending order, which is also the order of time, and before them their times."""
-
-_NO_KEYS: _Keys = ([], [])
-"""Stands for the keys of a record key that is not in a dictionary. It is never changed."""
+_Keys = bytes | tuple[list[int], list[bytes]]
+"""The stored keys of a record key: b"" if there is none, the stored key itself if there is one. Otherwise the times and
+the stored keys in ascending order, which is also the order of time. Most record keys of a large store have one entry.
+Lists for each of them made the garbage collector take 18 % of the time of a join with 1,000,000 keys.
+"""
 
 
 class KnownKeys:
@@ -30,10 +30,20 @@ class KnownKeys:
     `newest_ms`: an upper bound for the times of all entries in the store.
     """
 
-    def __init__(self, suffix_bytes: int, retention: WindowRetention, newest_ms: int, load: LoadKeys) -> None:
-        """`suffix_bytes`: the number of bytes of a stored key after the record key."""
+    def __init__(
+        self,
+        suffix_bytes: int,
+        time_of: Callable[[bytes], int],
+        retention: WindowRetention,
+        newest_ms: int,
+        load: LoadKeys,
+    ) -> None:
+        """`suffix_bytes`: the number of bytes of a stored key after the record key. `time_of`: returns the time of a
+        stored key.
+        """
         self.newest_ms = newest_ms
         self._suffix_bytes = suffix_bytes
+        self._time_of = time_of
         self._retention = retention
         self._load = load
         self._complete: dict[bytes, _Keys | None] = {}
@@ -62,14 +72,16 @@ class KnownKeys:
             return
         record_key = stored_key[SEGMENT_BYTES : len(stored_key) - self._suffix_bytes]
         index = self._complete if record_key in self._complete else self._recent
-        known = index.get(record_key, _NO_KEYS)
-        if known is None:
+        known = index.get(record_key, b"")
+        if known is None or (known == stored_key and not is_deleted):
             return
-        if known is _NO_KEYS:
-            if len(index) >= MAX_KNOWN_RECORD_KEYS:
-                self.forget()
-            known = index[record_key] = ([], [])
-        times, keys = known
+        if known == b"":
+            if not is_deleted:
+                if len(index) >= MAX_KNOWN_RECORD_KEYS:
+                    self.forget()
+                index[record_key] = stored_key
+            return
+        times, keys = index[record_key] = self._columns(known)
         # most entries are the newest of their record key
         place = len(keys) if not keys or keys[-1] < stored_key else bisect_left(keys, stored_key)
         is_present = place < len(keys) and keys[place] == stored_key
@@ -90,25 +102,35 @@ class KnownKeys:
         """
         if from_ms < self._retention.earliest_readable_ms:
             from_ms = self._retention.earliest_readable_ms
-        known = self._complete.get(record_key, _NO_KEYS)
-        if known is _NO_KEYS:
-            if self._recent_from_ms is not None and from_ms >= self._recent_from_ms:
-                known = self._recent.get(record_key, _NO_KEYS)
-            else:
-                known = self._loaded(record_key)
+        if record_key in self._complete:
+            known = self._complete[record_key]
+        elif self._recent_from_ms is not None and from_ms >= self._recent_from_ms:
+            known = self._recent.get(record_key, b"")
+        else:
+            known = self._loaded(record_key)
         if known is None:
             return None
-        times, keys = known
+        times, keys = self._columns(known)
         first = bisect_left(times, from_ms)
         return keys[first : bisect_right(times, to_ms, first)]
+
+    def _columns(self, known: _Keys) -> tuple[list[int], list[bytes]]:
+        """Returns the times and the stored keys."""
+        if isinstance(known, tuple):
+            return known
+        return ([self._time_of(known)], [known]) if known else ([], [])
 
     def _loaded(self, record_key: bytes) -> _Keys | None:
         if self._recent_from_ms is None:
             self._recent_from_ms = self.newest_ms + 1
         if len(self._complete) >= MAX_KNOWN_RECORD_KEYS:
             self.forget()
-        found = self._load(record_key, MAX_KNOWN_KEYS + 1)
+        found = [*self._load(record_key, MAX_KNOWN_KEYS + 1)]
         self._recent.pop(record_key, None)
-        keys = ([time_ms for time_ms, _ in found], [key for _, key in found]) if len(found) <= MAX_KNOWN_KEYS else None
-        self._complete[record_key] = keys
-        return keys
+        known: _Keys | None = ([*map(self._time_of, found)], found)
+        if len(found) <= 1:
+            known = found[0] if found else b""
+        elif len(found) > MAX_KNOWN_KEYS:
+            known = None
+        self._complete[record_key] = known
+        return known

@@ -128,7 +128,8 @@ class RocksDBSegmentedStore(SegmentedStore):
         assert retention_ms is not None
         self._retention = WindowRetention(retention_ms, self._drop_expired, reads_expiring=self._reads_expiring)
         newest_ms = (segments[-1] + 1) * self._retention.segment_interval_ms - 1 if segments else NO_STREAM_TIME_MS
-        self._known = KnownKeys(self._keys.suffix_bytes, self._retention, newest_ms, self._stored_keys)
+        keys = self._keys
+        self._known = KnownKeys(keys.suffix_bytes, keys.time_of, self._retention, newest_ms, self._stored_keys)
         self._note_eviction()
 
     def _note_eviction(self) -> None:
@@ -187,7 +188,7 @@ class RocksDBSegmentedStore(SegmentedStore):
         """See `KnownKeys.between`. Also returns None in another thread, which has to read the database."""
         return self._known.between(record_key, from_ms, to_ms) if get_ident() == self.inner.owner_thread else None
 
-    def _stored_keys(self, record_key: bytes, limit: int) -> list[tuple[int, bytes]]:
+    def _stored_keys(self, record_key: bytes, limit: int) -> list[bytes]:
         """See `LoadKeys`."""
         interval_ms = self._retention.segment_interval_ms
         ranges: list[tuple[bytes, bytes]] = []
@@ -195,8 +196,7 @@ class RocksDBSegmentedStore(SegmentedStore):
             prefixed, from_ms = segment_prefix(segment) + record_key, segment * interval_ms
             ranges.append((prefixed + _time_bytes(from_ms), prefixed + _time_bytes(from_ms + interval_ms)))
         length = SEGMENT_BYTES + len(record_key) + self._keys.suffix_bytes
-        stored = (key for key, _ in self.inner.scan_ranges(ranges) if len(key) == length)
-        return [(self._keys.time_of(key), key) for key in islice(stored, limit)]
+        return [*islice((key for key, _ in self.inner.scan_ranges(ranges) if len(key) == length), limit)]
 
     def entries_by_time(self, from_ms: int, to_ms: int, reverse: bool = False) -> Iterator[tuple[bytes, bytes]]:
         """Returns the entries whose times are between the bounds, inclusive, in the order of the index, or in the
