@@ -154,7 +154,7 @@ class KTableSuppress(StoredTableOperator):
         max_records = JAVA_LONG_MAX if limits.max_records is None else limits.max_records
         max_bytes = JAVA_LONG_MAX if limits.max_bytes is None else limits.max_bytes
         is_limited = limits.max_records is not None or limits.max_bytes is not None
-        forward = context.delayed_forwarder(child)
+        forward, record_context = context.delayed_forwarder(child), context.record_context
 
         def evict_first() -> None:
             key, change, made_by = buffer.first()
@@ -167,7 +167,7 @@ class KTableSuppress(StoredTableOperator):
             if timestamp_ms > context.stream_time_ms:
                 context.stream_time_ms = timestamp_ms
             current.timestamp_ms, current.headers = timestamp_ms, headers
-            buffer.put(key.end_ms if waits_for_window else timestamp_ms, key, change, context.record_context())
+            buffer.put(key.end_ms if waits_for_window else timestamp_ms, key, change, record_context())
             due_ms = context.stream_time_ms - wait_ms
             while buffer.min_time_ms <= due_ms:
                 evict_first()

@@ -233,9 +233,10 @@ class NodeContext:
         entries.set_flush_listener(flushed, sends_old_values=sends_old_values)
         return True
 
-    def record_context(self) -> ContextTuple:
+    @property
+    def record_context(self) -> Callable[[], ContextTuple]:
         """Returns the context of the record that the node processes. The node must have set `current` before."""
-        return self._task("record_context").record_context()
+        return self._task("record_context").record_context
 
     def delayed_forwarder(self, child: Receiver) -> Callable[[Any, Any, ContextTuple], None]:
         """Returns a function (key, value, context) for records that the node has kept. The function passes a record to

@@ -22,7 +22,6 @@ from __future__ import annotations
 
 import logging
 import time
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -244,11 +243,12 @@ class RocksDBStore:
             entries.pop(None, None)
             # the type is Any, because mypy cannot know that the key None was removed
             ordered: list[Any] = sorted(entries)
-            try:
-                # a deque with maxlen 0 runs the map in C, and runs no Python code for each entry
-                deque(map(batch.put, ordered, map(entries.__getitem__, ordered)), maxlen=0)
-            except (KeyError, ValueError):  # rocksdict refuses the value None; only few batches have deletions
-                _put_with_deletions(batch, ordered, entries)
+            for key in ordered:
+                value = entries[key]
+                if value is None:
+                    batch.delete(key)
+                else:
+                    batch.put(key, value)
             for start, exclusive_end in deleted_ranges:
                 batch.delete_range(start, exclusive_end)
             if offset is KeepOffset.KEEP:
@@ -416,16 +416,6 @@ class RocksDBStore:
         if "Corruption" in str(error):
             return self._damaged(f"store {self.name}: the files in {self._directory} are damaged ({error})")
         return ProcessorStateError(f"store {self.name}: RocksDB failed in {self._directory}: {with_advice(str(error))}")
-
-
-def _put_with_deletions(batch: Any, ordered: list[Any], entries: dict[Any, bytes | None]) -> None:
-    put, delete = batch.put, batch.delete
-    for key in ordered:
-        value = entries[key]
-        if value is None:
-            delete(key)
-        else:
-            put(key, value)
 
 
 def _close_when_unused(database: Any) -> None:

@@ -162,7 +162,7 @@ class TransactionBuffer(WrappedStateStore[RocksDBStore]):
     def put_all(self, entries: list[tuple[bytes, bytes | None]]) -> None:
         """Puts all entries. If a key or a value is not a bytes object, raises an error and puts no entry."""
         for key, value in entries:
-            if not _are_bytes(key, value):
+            if key.__class__ is not bytes or (value.__class__ is not bytes and value is not None):
                 raise self._not_bytes(key, value)
         for key, value in entries:
             self.put(key, value)
@@ -316,7 +316,3 @@ class TransactionBuffer(WrappedStateStore[RocksDBStore]):
     def _not_bytes(self, key: object, value: object) -> StreamsRuntimeError:
         wrong = value if isinstance(key, bytes) else key
         return StreamsRuntimeError(f"store {self.name} takes keys and values of bytes only, not {type(wrong).__name__}")
-
-
-def _are_bytes(key: object, value: object) -> bool:
-    return key.__class__ is bytes and (value.__class__ is bytes or value is None)

@@ -82,13 +82,8 @@ class FlowNetwork:
         """Changes the potentials so that every arc on a cheapest path has the price 0. Returns False if no path of
         usable arcs is left.
         """
-        arcs_of, target, capacity, cost, potential = (
-            self._arcs_of,
-            self._target,
-            self._capacity,
-            self._cost,
-            self._potential,
-        )
+        arcs_of, target, capacity = self._arcs_of, self._target, self._capacity
+        cost, potential = self._cost, self._potential
         distance: list[int | None] = [None] * len(arcs_of)
         distance[source] = 0
         done = [False] * len(arcs_of)
@@ -127,13 +122,8 @@ class FlowNetwork:
         """Returns each node's number of steps from the source over usable arcs of price 0. Returns None if no path of
         usable arcs of price 0 leads to the sink.
         """
-        arcs_of, target, capacity, cost, potential = (
-            self._arcs_of,
-            self._target,
-            self._capacity,
-            self._cost,
-            self._potential,
-        )
+        arcs_of, target, capacity = self._arcs_of, self._target, self._capacity
+        cost, potential = self._cost, self._potential
         level = [_FAR] * len(arcs_of)
         level[source] = 0
         front = [source]
@@ -151,13 +141,8 @@ class FlowNetwork:
 
     def _fill_levels(self, source: int, sink: int, level: list[int]) -> None:
         """Fills paths on which each arc leads to the next level, until no such path is left."""
-        arcs_of, target, capacity, cost, potential = (
-            self._arcs_of,
-            self._target,
-            self._capacity,
-            self._cost,
-            self._potential,
-        )
+        arcs_of, target, capacity = self._arcs_of, self._target, self._capacity
+        cost, potential = self._cost, self._potential
         next_arc = [0] * len(arcs_of)
         path: list[int] = []
         node = source
