@@ -11,6 +11,10 @@ cdef class BatchRowWriter:
     cdef Py_ssize_t _most
     cdef list _names
     cdef bint _has_other_names
+    cdef object _headers
+    cdef list _header_names
+    cdef Py_ssize_t _header_size
+    cdef list _writable_headers
     cdef object _builder
 
     @cython.locals(index=Py_ssize_t)

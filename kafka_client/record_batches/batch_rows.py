@@ -122,10 +122,14 @@ class BatchRowWriter:
     """
 
     def __init__(self, limit: int, most: int) -> None:
-        self.count = self.size = 0
+        self.count = self.size = self._header_size = 0
         self._most = most
         self._names: list[bytes] = []
         self._has_other_names = False
+        # The last headers, in the forms that `append` needs, because all records of some topics have the same headers.
+        self._headers: Headers = ()
+        self._header_names: list[bytes] = []
+        self._writable_headers: list[tuple[str, bytes | None]] = []
         self._builder = DefaultRecordBatchBuilder(_MAGIC, _NOT_COMPRESSED, 0, -1, -1, -1, limit)
 
     def extend(
@@ -154,13 +158,15 @@ class BatchRowWriter:
         """Adds the record if it fits into the batch. Returns True if the record was added."""
         if not headers:
             return self._take(key, value, timestamp_ms, _NO_HEADERS, 0)
-        names = [name.encode(errors=NAME_ERRORS) for name, _ in headers]
-        size = sum(map(len, names)) + sum(len(octets or b"") for _, octets in headers)
-        writable = [(_writable(name), octets) for name, octets in headers]
-        taken = self._take(key, value, timestamp_ms, writable, size)
+        if headers is not self._headers:
+            self._headers = headers
+            self._header_names = [name.encode(errors=NAME_ERRORS) for name, _ in headers]
+            self._header_size = sum(map(len, self._header_names)) + sum(len(octets or b"") for _, octets in headers)
+            self._writable_headers = [(_writable(name), octets) for name, octets in headers]
+            self._has_other_names |= self._writable_headers != list(headers)
+        taken = self._take(key, value, timestamp_ms, self._writable_headers, self._header_size)
         if taken:
-            self._names += names
-            self._has_other_names |= writable != list(headers)
+            self._names += self._header_names
         return taken
 
     def finish(self) -> bytearray:

@@ -115,6 +115,7 @@ def test_should_take_whatever_has_bytes_and_nothing_else() -> None:
 
 @given(found=named_rows)
 def test_should_keep_the_bytes_of_names_of_headers_that_are_no_text(found: list[Headers]) -> None:
+    found = [headers for headers in found for _ in range(2)]  # the writer keeps the forms of the last headers
     writer = BatchRowWriter(MANY, MANY)
     for headers in found:
         assert writer.append(b"\xff?", b"?\xff", 5, headers)
