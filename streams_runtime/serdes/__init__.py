@@ -88,7 +88,8 @@ def serializer_of(serde: Serde[T]) -> Callable[[T], bytes]:
     """
     serialize = serde.serialize
     if type(serde).__module__.startswith(_OWN_PACKAGE):  # this package's serdes always return bytes
-        return serialize
+        # the method of a number, which calls `pack`, takes twice the time
+        return serde.format.pack if isinstance(serde, _NumberSerde) else serialize
 
     def checked(value: T, /) -> bytes:
         written = serialize(value)

@@ -77,6 +77,9 @@ class KeepOffset(Enum):
     KEEP = "keep"
 
 
+NewOffset = StoreOffset | Literal[KeepOffset.KEEP] | None
+"""The changelog offset that a batch writes; None to delete the stored offset."""
+
 Ranges = Sequence[tuple[bytes | None, bytes | None]]
 """Ranges of keys, each from its first key to its exclusive end."""
 
@@ -217,20 +220,13 @@ class RocksDBStore:
 
     def restore(self, batch: RecordBatch) -> None:
         """Writes changelog records to the store. Records without a key are skipped, as in Kafka."""
-        self.write(batch.keys, batch.values, batch.offsets[-1])
+        self.write(last_values(batch.keys, batch.values), batch.offsets[-1])
 
     def write(
-        self,
-        keys: Iterable[bytes | None],
-        values: Iterable[bytes | None],
-        offset: StoreOffset | Literal[KeepOffset.KEEP] | None = KeepOffset.KEEP,
-        deleted_ranges: Iterable[tuple[bytes, bytes]] = (),
+        self, changes: Changes, offset: NewOffset = KeepOffset.KEEP, deleted_ranges: Iterable[tuple[bytes, bytes]] = ()
     ) -> None:
-        """Writes keys and their values in one batch. The two iterables must have the same length.
-
-        If a key occurs several times, its last value is written. The value None deletes the key. The key None is
-        skipped. The batch is sorted, because RocksDB writes sorted keys in half the time. The faster write saves more
-        time than the sorting takes.
+        """Writes keys and their values in one batch. The value None deletes the key. The batch is sorted, because
+        RocksDB writes sorted keys in half the time. The faster write saves more time than the sorting takes.
 
         `offset`: the new value of `committed_offset`; None to delete the stored offset. The offset is written in the
         same batch, even if it does not change, because its value contains the number of the batch's last write.
@@ -239,12 +235,8 @@ class RocksDBStore:
         """
         batch: Any = WriteBatch(raw_mode=True)
         with self._failures():
-            entries = dict(zip(keys, values, strict=False))
-            entries.pop(None, None)
-            # the type is Any, because mypy cannot know that the key None was removed
-            ordered: list[Any] = sorted(entries)
-            for key in ordered:
-                value = entries[key]
+            for key in sorted(changes):
+                value = changes[key]
                 if value is None:
                     batch.delete(key)
                 else:
@@ -370,7 +362,7 @@ class RocksDBStore:
     def forget_offset(self) -> None:
         """Deletes the stored offset durably. The task then restores the store from the beginning of its changelog."""
         if self.committed_offset is not None:
-            self.write((), (), offset=None)
+            self.write({}, offset=None)
             self.flush()
 
     def _options(self, change: RocksDBConfigSetter | None) -> Options:
@@ -416,6 +408,11 @@ class RocksDBStore:
         if "Corruption" in str(error):
             return self._damaged(f"store {self.name}: the files in {self._directory} are damaged ({error})")
         return ProcessorStateError(f"store {self.name}: RocksDB failed in {self._directory}: {with_advice(str(error))}")
+
+
+def last_values(keys: Iterable[bytes | None], values: Iterable[bytes | None]) -> Changes:
+    """Returns the last value of each key. Leaves out the key None."""
+    return {key: value for key, value in zip(keys, values, strict=True) if key is not None}
 
 
 def _close_when_unused(database: Any) -> None:

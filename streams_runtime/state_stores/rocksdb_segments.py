@@ -31,7 +31,7 @@ from streams_runtime.common.errors import ChangelogOfAnotherKind
 from streams_runtime.common.records import BytesColumn
 from streams_runtime.logs.base import RecordBatch
 from streams_runtime.state_stores.known_keys import KnownKeys
-from streams_runtime.state_stores.rocksdb import RocksDBStore
+from streams_runtime.state_stores.rocksdb import RocksDBStore, last_values
 from streams_runtime.state_stores.state_store import (
     Entries,
     StoreContext,
@@ -223,7 +223,7 @@ class RocksDBSegmentedStore(SegmentedStore):
         keys, values, times = self._columns(batch)
         offset = batch.offsets[-1]
         if not keys:
-            self.inner.restore_columns((), (), offset)
+            self.inner.restore_changes({}, offset)
             return
         if not self._keys.are_keys(keys, times):
             foreign = next(key for key in keys if not self._keys.is_key(key))
@@ -253,7 +253,7 @@ class RocksDBSegmentedStore(SegmentedStore):
         segment = first // interval_ms
         if segment == last // interval_ms:
             if segment < first_live:
-                self.inner.restore_columns((), (), offset)
+                self.inner.restore_changes({}, offset)
                 return
             found = {segment}
             stored = map(add, repeat(segment_prefix(segment)), keys)
@@ -269,10 +269,10 @@ class RocksDBSegmentedStore(SegmentedStore):
         self._segments.numbers = tuple(sorted(found.union(self._segments.numbers)))
         if self._file_format.time_ordered:
             index = [None if value is None else b"" for value in values]
-            self.inner.restore_columns((*stored, *map(self._index_key, keys)), (*values, *index), offset)
-            return
-        # `RocksDBStore.write` iterates over the keys only once, so an iterator of keys is passed and no list is made.
-        self.inner.restore_columns(stored if all(values) else list(stored), values, offset)
+            changes = last_values((*stored, *map(self._index_key, keys)), (*values, *index))
+        else:
+            changes = last_values(stored, values)
+        self.inner.restore_changes(changes, offset)
 
     # --- files of another format
 
@@ -304,11 +304,11 @@ class RocksDBSegmentedStore(SegmentedStore):
         """Makes the index, or deletes an index that this store does not need."""
         has_index = found is not None and found.time_ordered
         if has_index and not self._file_format.time_ordered:
-            database.write((), (), deleted_ranges=[(INDEX, _INDEX_END)])
+            database.write({}, deleted_ranges=[(INDEX, _INDEX_END)])
         elif self._file_format.time_ordered and not has_index:
             index = (self._index_key(stored[SEGMENT_BYTES:]) for stored, _ in database.scan(None, INDEX))
             while batch := list(islice(index, _MOVE_BATCH_SIZE)):
-                database.write(batch, repeat(b""))
+                database.write(dict.fromkeys(batch, b""))
 
     def _move_entries(self, database: RocksDBStore, found: StoreFormat | None) -> int:
         """Moves each entry to the segment in which this store reads it. Returns the number of moved entries.
@@ -319,7 +319,7 @@ class RocksDBSegmentedStore(SegmentedStore):
         version of the application has put it.
         """
         moved = 0
-        changes: dict[bytes | None, bytes | None] = {}
+        changes: dict[bytes, bytes | None] = {}
         for stored, value in database.scan(None, INDEX):
             new_key = self._key_in_its_segment(database, stored)
             if new_key == stored:
@@ -332,10 +332,10 @@ class RocksDBSegmentedStore(SegmentedStore):
             if database.get(new_key) is None:
                 changes[new_key] = value
             if len(changes) >= _MOVE_BATCH_SIZE:
-                database.write(changes.keys(), changes.values())
+                database.write(changes)
                 changes = {}
         if changes:
-            database.write(changes.keys(), changes.values())
+            database.write(changes)
         return moved
 
     def _key_in_its_segment(self, database: RocksDBStore, stored: bytes) -> bytes:

@@ -144,7 +144,7 @@ class RocksDBVersionedStore(SegmentedStore):
             if key is not None and timestamp_ms >= self._observed_ms - self._retention_ms:
                 self._observed_ms = max(self._observed_ms, timestamp_ms)
                 self._put(rows, self._observed_ms, key, value, timestamp_ms)
-        self.inner.restore_columns(rows.changes.keys(), rows.changes.values(), batch.offsets[-1])
+        self.inner.restore_changes(rows.changes, batch.offsets[-1])
 
     def _put(self, rows: _Rows, now_ms: int, key: bytes, value: bytes | None, timestamp_ms: int) -> int:
         """Puts a version. Returns the time at which the version ends, VALID_TO_UNDEFINED or NOT_PUT. `now_ms`: the

@@ -30,14 +30,13 @@ Source: KIP-892; `AbstractTransactionBuffer`. In Kafka, the buffer is off by def
 """
 
 from bisect import bisect_left, insort
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from threading import Lock, get_ident
-from typing import Literal
 
 from streams_runtime.common.errors import StreamsRuntimeError
 from streams_runtime.logs.base import RecordBatch
 from streams_runtime.state_stores.key_ranges import is_within
-from streams_runtime.state_stores.rocksdb import Changes, KeepOffset, Ranges, RocksDBStore
+from streams_runtime.state_stores.rocksdb import Changes, KeepOffset, NewOffset, Ranges, RocksDBStore, last_values
 from streams_runtime.state_stores.state_store import Entries, StoreContext, StoreOffset, WrappedStateStore
 
 ALL_STORES_BYTES = 64 * 1024 * 1024
@@ -175,12 +174,12 @@ class TransactionBuffer(WrappedStateStore[RocksDBStore]):
 
     def restore(self, batch: RecordBatch) -> None:
         """Writes changelog records to the store. Records without a key are skipped, as in Kafka."""
-        self.restore_columns(batch.keys, batch.values, batch.offsets[-1])
+        self.restore_changes(last_values(batch.keys, batch.values), batch.offsets[-1])
 
-    def restore_columns(self, keys: Iterable[bytes | None], values: Iterable[bytes | None], offset: int | None) -> None:
+    def restore_changes(self, changes: Changes, offset: int | None) -> None:
         """Writes committed changes and their changelog offset to RocksDB."""
         self._evict()
-        self.inner.write(keys, values, offset, self._deleted_ranges)
+        self.inner.write(changes, offset, self._deleted_ranges)
         self._deleted_ranges = []
 
     # --- reads
@@ -281,12 +280,12 @@ class TransactionBuffer(WrappedStateStore[RocksDBStore]):
         self._unsorted = []
         return keys
 
-    def _write_changes(self, offset: StoreOffset | Literal[KeepOffset.KEEP] | None) -> None:
+    def _write_changes(self, offset: NewOffset) -> None:
         """Writes the changes to RocksDB. The changes stay in `_changes` during the write, so that other threads can
         read them.
         """
         changes, size = self._changes, self._change_bytes
-        self.inner.write(changes.keys(), changes.values(), offset, self._deleted_ranges)
+        self.inner.write(changes, offset, self._deleted_ranges)
         if changes:
             self._keep_in_memory(changes, size)
         self._forget_changes()

@@ -51,7 +51,7 @@ class Directory:
 class Batch(NamedTuple):
     """Keys with their values, None to delete them, and the changelog offset that is written with them."""
 
-    entries: Sequence[tuple[bytes | None, bytes | None]]
+    entries: Sequence[tuple[bytes, bytes | None]]
     offset: int | KeepOffset | None = KeepOffset.KEEP
 
 
@@ -67,8 +67,8 @@ class StoreContent:
     def add(self, batch: Batch) -> None:
         for key, value in batch.entries:
             if value is None:
-                self.entries.pop(key, None)  # type: ignore[arg-type]
-            elif key is not None:
+                self.entries.pop(key, None)
+            else:
                 self.entries[key] = value
         if not isinstance(batch.offset, KeepOffset):
             self.offset = batch.offset

@@ -26,7 +26,7 @@ from streams_runtime.state_stores.change_logging import ChangeLoggingKeyValueByt
 from streams_runtime.state_stores.in_memory_stores import InMemoryKeyValueStore
 from streams_runtime.state_stores.key_ranges import merged
 from streams_runtime.state_stores.key_value import KeyValueStore
-from streams_runtime.state_stores.rocksdb import ROCKSDB_DIRECTORY, KeepOffset, RocksDBStore
+from streams_runtime.state_stores.rocksdb import ROCKSDB_DIRECTORY, Changes, KeepOffset, RocksDBStore
 from streams_runtime.state_stores.state_store import (
     Entries,
     KeyValueBytesStore,
@@ -108,8 +108,9 @@ class SimulatedStore(_StoreOnDisk):
 
     def restore(self, batch: RecordBatch) -> None:
         super().restore(batch)
-        for entry in zip(batch.keys, batch.values, strict=True):
-            self._opened.add(Batch([entry]))
+        for key, value in zip(batch.keys, batch.values, strict=True):
+            if key is not None:
+                self._opened.add(Batch([(key, value)]))
 
 
 class SimulatedRocksDB(_StoreOnDisk):
@@ -134,22 +135,20 @@ class SimulatedRocksDB(_StoreOnDisk):
 
     def write(
         self,
-        keys: Iterable[bytes | None],
-        values: Iterable[bytes | None],
+        changes: Changes,
         offset: int | KeepOffset | None = KeepOffset.KEEP,
         deleted_ranges: Iterable[tuple[bytes, bytes]] = (),
     ) -> None:
-        entries = [*zip(keys, values, strict=True)]
+        entries = [*changes.items()]
         for start, exclusive_end in deleted_ranges:
-            live = {key for key in (*self.content, *(key for key, _ in entries)) if key is not None}
+            live = {*self.content, *(key for key, _ in entries)}
             entries += [(key, None) for key in sorted(live) if start <= key < exclusive_end]
         batch = Batch(tuple(entries), offset)
         assert self._view is not None
         with self._failures("write"):
             self._view.write(self._opened, self._path, batch)
         for key, value in batch.entries:
-            if key is not None:
-                super().put(key, value)
+            super().put(key, value)
         if not isinstance(offset, KeepOffset):
             self.committed_offset = offset
 

@@ -137,10 +137,10 @@ def test_should_keep_whole_batches_with_their_offsets(machine_fails: bool, kept:
     for seed in range(60):
         computer = Computer()
         store = _opened(computer, SimulatedRocksDB("counts"))
-        store.write([b"a", b"b"], [b"1", b"1"], 5)
+        store.write({b"a": b"1", b"b": b"1"}, 5)
         store.flush()
-        store.write([b"a", b"b"], [b"2", b"2"], 7)
-        store.write([b"a", b"b"], [b"3", b"3"], 9)
+        store.write({b"a": b"2", b"b": b"2"}, 7)
+        store.write({b"a": b"3", b"b": b"3"}, 9)
         computer.crash(machine_fails=machine_fails, seed=seed)
         left = _opened(computer, SimulatedRocksDB("counts"))
         assert left.get(b"a") == left.get(b"b")
@@ -153,7 +153,7 @@ def test_should_refuse_a_whole_batch_when_it_is_full() -> None:
     store = _opened(computer, SimulatedRocksDB("counts"))
     computer.machine.disk.windows.open(Fault(0, Kind.DISK_FULL, 1, 1_000))
     with pytest.raises(ProcessorStateError, match="No space left"):
-        store.write([b"a", b"b"], [b"1", b"1"], 5)
+        store.write({b"a": b"1", b"b": b"1"}, 5)
     assert (store.is_empty, store.committed_offset) == (True, None)
 
 

@@ -206,7 +206,7 @@ def test_should_not_report_offsets_of_stores_that_the_topology_does_not_have(thr
     removed = RocksDBStore("removed")
     changelog = TopicPartition("app-removed-changelog", 0)
     removed.open(replace(store_context(COUNT_0, thread.directory.task_directory(COUNT_0)), changelog=changelog))
-    removed.write([b"key"], [b"value"], 1_000_000)
+    removed.write({b"key": b"value"}, 1_000_000)
     removed.close()
     thread.work.manager.handle_rebalance_start()
     assert thread.work.manager.offset_sums()[COUNT_0] < 1_000

@@ -308,8 +308,8 @@ def test_should_keep_the_offset_of_content_that_is_written_before_a_commit(tmp_p
     """A full buffer of a store without transactions is written early, and conversions write without an offset."""
     store = RocksDBStore("store")
     store.open(context(tmp_path))
-    store.write([b"a"], [b"1"], 3)
-    store.write([b"a", b"b", b"c"], [None, b"2", b"3"], deleted_ranges=[(b"b", b"c")])
+    store.write({b"a": b"1"}, 3)
+    store.write({b"a": None, b"b": b"2", b"c": b"3"}, deleted_ranges=[(b"b", b"c")])
     store.close()
     store.open(context(tmp_path))
     assert (store.committed_offset, list(store.scan(None, None))) == (3, [(b"c", b"3")])
@@ -352,10 +352,10 @@ def test_should_read_several_ranges_from_one_snapshot(tmp_path: Path) -> None:
     store = RocksDBStore("store")
     store.open(context(tmp_path))
     keys = [b"%03d" % number for number in range(200)]
-    store.write(keys, keys)
+    store.write(dict(zip(keys, keys, strict=True)))
     entries = store.scan_ranges([(keys[0], keys[80]), (keys[120], keys[199])])
     read = [next(entries)]
-    store.write(keys, [None] * len(keys))
+    store.write(dict.fromkeys(keys))
     read += entries
     assert read == [(key, key) for key in (*keys[:80], *keys[120:199])]
     assert list(store.scan_ranges([(keys[0], keys[199])])) == []

@@ -131,11 +131,11 @@ def test_should_go_on_with_a_move_that_a_crash_interrupted(
     writes: list[int] = []
     write = RocksDBStore.write
 
-    def crashing_write(self: RocksDBStore, keys: Any, values: Any, *offset_and_ranges: Any) -> None:
-        writes.append(len(keys))
+    def crashing_write(self: RocksDBStore, changes: Any, *offset_and_ranges: Any) -> None:
+        writes.append(len(changes))
         if len(writes) > 3:
             raise RuntimeError("the process ends here")
-        write(self, keys, values, *offset_and_ranges)
+        write(self, changes, *offset_and_ranges)
 
     with monkeypatch.context() as crash:
         crash.setattr(RocksDBStore, "write", crashing_write)
@@ -161,7 +161,7 @@ def test_should_keep_the_window_that_the_last_version_put_where_two_versions_lef
     raw.open(context(tmp_path))
     key = window_key(b"a", NOW_MS, 0)
     old, new = (NOW_MS // interval_ms for interval_ms in (5 * MINUTE_MS, 6 * MINUTE_MS))
-    raw.write([old.to_bytes(8, "big") + key, new.to_bytes(8, "big") + key], [b"before", b"after"])
+    raw.write({old.to_bytes(8, "big") + key: b"before", new.to_bytes(8, "big") + key: b"after"})
     raw.close()
     forget_format(tmp_path)
     store = windows_of(12 * MINUTE_MS)

@@ -25,7 +25,7 @@ from streams_runtime.state_stores.builders import (
     window_store,
 )
 from streams_runtime.state_stores.key_value import KeyValueStore
-from streams_runtime.state_stores.rocksdb import KeepOffset, RocksDBStore
+from streams_runtime.state_stores.rocksdb import Changes, KeepOffset, RocksDBStore
 from streams_runtime.state_stores.state_store import ValueAndTimestamp, keeps_offset, read_only
 from streams_runtime.state_stores.thread_cache import TaskCache, ThreadCache
 from streams_runtime.state_stores.transaction_buffer import TransactionBuffer
@@ -51,21 +51,19 @@ class CountedStore(RocksDBStore):
 
     def __init__(self) -> None:
         super().__init__("store")
-        self.written: list[tuple[list[bytes | None], object]] = []
+        self.written: list[tuple[list[bytes], object]] = []
         self.error: Exception | None = None
 
     def write(
         self,
-        keys: Iterable[bytes | None],
-        values: Iterable[bytes | None],
+        changes: Changes,
         offset: Any = KeepOffset.KEEP,
         deleted_ranges: Iterable[tuple[bytes, bytes]] = (),
     ) -> None:
         if self.error is not None:
             raise self.error
-        written = list(keys)
-        self.written.append((written, offset))
-        super().write(written, values, offset, deleted_ranges)
+        self.written.append((list(changes), offset))
+        super().write(changes, offset, deleted_ranges)
 
 
 @pytest.fixture
@@ -161,7 +159,7 @@ def test_should_show_an_entry_once_if_it_is_moved_and_committed_while_another_th
 
 def test_should_remember_what_it_has_read_even_nothing(store: TransactionBuffer, inner: CountedStore) -> None:
     assert store.get(b"a") is None
-    inner.write([b"a"], [b"past it"])
+    inner.write({b"a": b"past it"})
     assert store.get(b"a") is None
     store.restore(batch([(b"b", b"restored", 0)], first_offset=4))
     assert store.get(b"a") == b"past it", "a restore changes anything"
