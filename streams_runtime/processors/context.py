@@ -235,7 +235,9 @@ class NodeContext:
 
     @property
     def record_context(self) -> Callable[[], ContextTuple]:
-        """Returns the context of the record that the node processes. The node must have set `current` before."""
+        """A function that returns the context of the record that the node processes. The node must set `current` before
+        each call.
+        """
         return self._task("record_context").record_context
 
     def delayed_forwarder(self, child: Receiver) -> Callable[[Any, Any, ContextTuple], None]:

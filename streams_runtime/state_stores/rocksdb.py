@@ -228,8 +228,8 @@ class RocksDBStore:
         """Writes keys and their values in one batch. The value None deletes the key. The batch is sorted, because
         RocksDB writes sorted keys in half the time. The faster write saves more time than the sorting takes.
 
-        `offset`: the new value of `committed_offset`; None to delete the stored offset. The offset is written in the
-        same batch, even if it does not change, because its value contains the number of the batch's last write.
+        `offset`: the new value of `committed_offset`. The offset is written in the same batch, even if it does not
+        change, because its value contains the number of the batch's last write.
         `deleted_ranges`: ranges of keys, each from its first key to its exclusive end. The batch deletes these ranges,
         after it has written the keys.
         """
