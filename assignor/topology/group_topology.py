@@ -129,22 +129,21 @@ _REMAINDER = 0xFFFFFFFF
 
 def changelog_configs(subtopology: Subtopology) -> dict[str, ChangelogConfig]:
     """Returns every changelog topic of the subtopology with its configs, including source topics that serve as
-    changelogs.
+    changelogs. The topics are in the order of `TopicsInfo.stateChangelogTopics`, a `HashMap`.
     """
     changelogs: dict[str, ChangelogConfig] = {}
     for store in subtopology.stores:
         topic = store.changelog_topic or store.source_topic_as_changelog
         if topic is not None:
             changelogs.setdefault(topic, store.changelog or ChangelogConfig())
-    return changelogs
+    return {topic: changelogs[topic] for topic in hash_set_order(changelogs, string_hash)}
 
 
 def changelogs_walk(changelogs: Mapping[str, ChangelogConfig]) -> list[str]:
     """Returns the topics in the order of `TopicsInfo.nonSourceChangelogTopics`, a `HashSet` of the configs of changelog
-    topics.
+    topics. `changelogs`: in the order of `changelog_configs`.
     """
-    by_name = hash_set_order(changelogs, string_hash)
-    return hash_set_order(by_name, lambda topic: _changelog_hash(topic, changelogs[topic]))
+    return hash_set_order(changelogs, lambda topic: _changelog_hash(topic, changelogs[topic]))
 
 
 def java_hash_code(subtopology: Subtopology) -> int:

@@ -388,8 +388,8 @@ def _as_text(counts: Mapping[str, int]) -> str:
 @dataclass(frozen=True, slots=True)
 class ChangelogTopics:
     """The changelogs of a group. `stateful_tasks`: the stateful tasks, in the order of Kafka's `HashMap<TaskId, ..>`.
-    `topics`: the sorted changelogs of each subtopology that has changelogs. `changelog_partitions`: the changelog
-    partitions of each stateful task.
+    `topics`: the changelogs of each subtopology that has changelogs. `changelog_partitions`: the changelog partitions
+    of each stateful task. Both have the order of `changelog_configs`.
 
     `source_topics`: the source topics that serve as changelogs. `ready`: the partition counts of all existing
     changelogs and of all changelogs to create, except source topics.
@@ -433,7 +433,7 @@ def prepare_changelog_topics(
         changelogs = changelog_configs(subtopology)
         if not tasks or not changelogs:
             continue
-        names = tuple(sorted(changelogs))
+        names = tuple(changelogs)
         partition_count += len(names) * len(tasks)
         check_group_size(partition_count, "changelog")
         topics[subtopology.id] = names

@@ -49,11 +49,11 @@ def test_should_ask_only_for_changelogs_that_were_there_before() -> None:
 
     assert changelogs == ChangelogTopics(
         stateful_tasks=changelogs.stateful_tasks,
-        topics={0: ("users",), 1: (new, old)},
+        topics={0: ("users",), 1: (old, new)},  # the order of a HashMap
         changelog_partitions={
             TaskId(0, 0): (TopicPartition("users", 0),),
-            TaskId(1, 0): (TopicPartition(new, 0), TopicPartition(old, 0)),
-            TaskId(1, 1): (TopicPartition(new, 1), TopicPartition(old, 1)),
+            TaskId(1, 0): (TopicPartition(old, 0), TopicPartition(new, 0)),
+            TaskId(1, 1): (TopicPartition(old, 1), TopicPartition(new, 1)),
         },
         source_topics=frozenset({"users"}),
         created={new: CreatedTopic(2, -1, InternalTopic(new, changelog=ChangelogConfig()).configs(_CONFIGS))},
