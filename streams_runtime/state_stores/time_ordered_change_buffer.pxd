@@ -4,6 +4,12 @@ cimport cython
 cdef Py_ssize_t _FIXED_BYTES
 cdef Py_ssize_t _MOST_EXTRA_BYTES
 
+@cython.final
+cdef class _Buffered:
+    cdef public tuple value
+    cdef public Py_ssize_t size
+    cdef public bint is_dirty
+
 cdef class InMemoryTimeOrderedKeyValueChangeBuffer:
     cdef readonly object name
     cdef readonly bint is_open
@@ -14,10 +20,19 @@ cdef class InMemoryTimeOrderedKeyValueChangeBuffer:
     cdef object _deserialize_value
     cdef dict _values
     cdef list _order
-    cdef dict _dirty
+    cdef object _dirty
     cdef object _clock
     cdef object _changes
     cdef object _limits
+
+    @cython.locals(buffered=_Buffered)
+    cpdef log_changes(self)
+
+    @cython.locals(buffered=_Buffered, size=Py_ssize_t)
+    cpdef put(self, time_ms, key, change, made_by)
+
+    @cython.locals(buffered=_Buffered)
+    cpdef remove_first(self)
 
 @cython.locals(context=tuple, size=Py_ssize_t)
 cdef Py_ssize_t _size_of(key, tuple buffered) except -1

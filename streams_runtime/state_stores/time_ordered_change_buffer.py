@@ -17,6 +17,7 @@ before release 2.5.1, raise an error. If the context of a change has no topic, b
 the changelog gets an empty topic. In Kafka, such a change ends the thread.
 """
 
+from collections import deque
 from dataclasses import KW_ONLY, dataclass
 from heapq import heapify, heappop, heappush
 from typing import Any, ClassVar
@@ -43,6 +44,17 @@ _MOST_EXTRA_BYTES = 64
 """A changelog record without headers is larger than the size that Kafka counts by less than this number of bytes."""
 
 
+class _Buffered:
+    """A buffered change. `size`: its size in bytes, counted as in Kafka. `is_dirty`: True if the changelog does not
+    have the change yet.
+    """
+
+    __slots__ = ("is_dirty", "size", "value")
+
+    def __init__(self, value: BufferValue, size: int) -> None:
+        self.value, self.size, self.is_dirty = value, size, False
+
+
 class InMemoryTimeOrderedKeyValueChangeBuffer:
     """A store of buffered changes. See the docstring of the file.
 
@@ -58,10 +70,12 @@ class InMemoryTimeOrderedKeyValueChangeBuffer:
         self.is_open, self.size_bytes = False, 0
         self._serialize_key, self._deserialize_key = serializer_of(key_serde), key_serde.deserialize
         self._serialize_value, self._deserialize_value = serializer_of(value_serde), value_serde.deserialize
-        self._values: dict[bytes, BufferValue] = {}
+        self._values: dict[bytes, _Buffered] = {}
         # The buffer times and keys of all buffered changes, as a heap. Empty after a restore, until the first `put`.
         self._order: list[tuple[int, bytes]] = []
-        self._dirty: dict[bytes, None] = {}  # the keys to log, in the order of their first changes
+        # The keys to log, in the order of their first changes after the last commit. A key that was evicted and put
+        # again is here twice.
+        self._dirty: deque[bytes] = deque()
         self._changes: ChangeLogger | None = None
         self._limits: RecordLimits | None = None
 
@@ -83,32 +97,35 @@ class InMemoryTimeOrderedKeyValueChangeBuffer:
             if key is None:
                 continue
             replaced = self._values.pop(key, None)
-            self.size_bytes -= 0 if replaced is None else _size_of(key, replaced)
+            self.size_bytes -= 0 if replaced is None else replaced.size
             if value is not None:
                 if dict(own_headers).get("v") != _FORMAT:
                     raise ChangelogOfAnotherKind(self.name, batch.partition, batch.offsets, key, "suppression buffer")
-                restored = self._values[key] = deserialize_buffer_value(value)
-                self.size_bytes += _size_of(key, restored)
+                restored = deserialize_buffer_value(value)
+                size = _size_of(key, restored)
+                self._values[key] = _Buffered(restored, size)
+                self.size_bytes += size
 
     def log_changes(self) -> None:
         """Sends the changes after the last commit to the changelog. After an error, the next call sends the rest."""
         changes, dirty, timestamp_ms = self._changes, self._dirty, self._clock.current_system_time_ms
-        if changes is None:
-            return
-        for key in list(dirty):
-            buffered = self._values.get(key)
-            if buffered is None:
+        removed: set[bytes] = set()
+        while changes is not None and dirty:
+            buffered = self._values.get(key := dirty[0])
+            if buffered is None and key not in removed:
                 changes.log_change(self.name, key, None, timestamp_ms)
-            else:
-                changes.log_change(self.name, key, serialize_buffer_value(buffered), timestamp_ms, CHANGELOG_HEADERS)
-            del dirty[key]
+                removed.add(key)
+            elif buffered is not None and buffered.is_dirty:
+                data = serialize_buffer_value(buffered.value)
+                changes.log_change(self.name, key, data, timestamp_ms, CHANGELOG_HEADERS)
+                buffered.is_dirty = False
+            dirty.popleft()
 
     def flush(self) -> None:
         """Does nothing, because the store is in memory."""
 
     def close(self) -> None:
-        self.is_open = False
-        self.size_bytes = 0
+        self.is_open, self.size_bytes = False, 0
         self._values.clear()
         self._dirty.clear()
         self._order.clear()
@@ -132,33 +149,36 @@ class InMemoryTimeOrderedKeyValueChangeBuffer:
         new_bytes = None if new is None else self._serialize_value(new)
         prior = old_bytes = None if old is None else self._serialize_value(old)
         if len(self._order) < len(self._values):
-            self._order = [(time_ms, each) for each, (_, _, _, _, time_ms) in self._values.items()]
+            self._order = [(each.value[-1], key) for key, each in self._values.items()]
             heapify(self._order)
-        replaced = self._values.get(stored_key)
-        if replaced is not None:
-            _, _, _, prior, time_ms = replaced
-        buffered = (made_by, new_bytes, old_bytes, prior, time_ms)
-        size = _size_of(stored_key, buffered)
+        buffered = self._values.get(stored_key)
+        if buffered is not None:
+            _, _, _, prior, time_ms = buffered.value
+        value = (made_by, new_bytes, old_bytes, prior, time_ms)
+        size = _size_of(stored_key, value)
         if self._changes is not None:
             if self._limits is None:
                 self._limits = self._changes.limits_of(self.name)
             if made_by[1] or size + _MOST_EXTRA_BYTES > self._limits.max_bytes:
-                data, timestamp_ms = serialize_buffer_value(buffered), self._clock.current_system_time_ms
+                data, timestamp_ms = serialize_buffer_value(value), self._clock.current_system_time_ms
                 self._changes.check_change(self.name, stored_key, data, timestamp_ms, CHANGELOG_HEADERS)
-            self._dirty[stored_key] = None
-        self._values[stored_key] = buffered
-        if replaced is None:
+        if buffered is None:
+            buffered = self._values[stored_key] = _Buffered(value, size)
             heappush(self._order, (time_ms, stored_key))
             self.size_bytes += size
         else:
-            self.size_bytes += size - _size_of(stored_key, replaced)
+            self.size_bytes += size - buffered.size
+            buffered.value, buffered.size = value, size
+        if self._changes is not None and not buffered.is_dirty:
+            buffered.is_dirty = True
+            self._dirty.append(stored_key)
 
     def first(self) -> tuple[Any, tuple[Any, Any], ContextTuple]:
         """Returns the key, the change and the context of the first change. `put` must have been called after a restore.
         Raises the errors of the serdes.
         """
         _, key = self._order[0]
-        context, new_bytes, old_bytes, _, _ = self._values[key]
+        context, new_bytes, old_bytes, _, _ = self._values[key].value
         new = None if new_bytes is None else self._deserialize_value(new_bytes)
         old = None if old_bytes is None else self._deserialize_value(old_bytes)
         return self._deserialize_key(key), (new, old), context
@@ -166,16 +186,17 @@ class InMemoryTimeOrderedKeyValueChangeBuffer:
     def remove_first(self) -> None:
         """Removes the change that `first` returns."""
         _, key = heappop(self._order)
-        self.size_bytes -= _size_of(key, self._values.pop(key))
-        if self._changes is not None:
-            self._dirty[key] = None
+        buffered = self._values.pop(key)
+        self.size_bytes -= buffered.size
+        if self._changes is not None and not buffered.is_dirty:
+            self._dirty.append(key)
 
     def prior_value(self, key: Any, if_not_buffered: Any) -> Any:
         """Returns the value that the key had before its first buffered change; None if it had no value."""
         buffered = self._values.get(self._serialize_key(key))
         if buffered is None:
             return if_not_buffered
-        _, _, _, prior, _ = buffered
+        _, _, _, prior, _ = buffered.value
         return None if prior is None else self._deserialize_value(prior)
 
 
@@ -201,13 +222,8 @@ def _size_of(key: bytes, buffered: BufferValue) -> int:
     """
     context, new, old, prior, _ = buffered
     _, headers, partition, _, _, _ = context
-    size = _FIXED_BYTES + len(key) + (0 if partition is None else len(partition[0]))
+    size = _FIXED_BYTES + len(key) + len(new or b"") + len(prior or b"")
+    size += 0 if partition is None else len(partition[0])
     if headers:
         size += extra_bytes(headers, None)
-    if prior is not None:
-        size += len(prior)
-    if old is not None and old != prior:
-        size += len(old)
-    if new is not None:
-        size += len(new)
-    return size
+    return size if old is None or old == prior else size + len(old)

@@ -108,6 +108,18 @@ def test_should_log_each_changed_key_once_in_kafkas_format(tmp_path: Path) -> No
     assert changes.changes[2:] == [("buffer", b"\0\0\0\0\0\0\0\n", None, 77, ())]
 
 
+def test_should_log_a_key_once_that_was_removed_and_put_again(tmp_path: Path) -> None:
+    changes = RecordedChanges()
+    buffer = opened(tmp_path, changes)
+    for key in ("kept", "gone", "kept", "gone"):
+        if len(buffer) == 2:
+            evicted(buffer)
+        buffer.put(1, key, ("1", None), made_by(0))
+    buffer.remove_first()  # "gone", which has the lower bytes
+    buffer.log_changes()
+    assert [(change.key, change.value is None) for change in changes.changes] == [(b"kept", False), (b"gone", True)]
+
+
 def test_should_restore_what_was_logged_and_go_on(tmp_path: Path) -> None:
     changes = RecordedChanges()
     buffer = opened(tmp_path, changes)
