@@ -12,6 +12,7 @@ Source: `TimeWindows`, `UnlimitedWindows`, `SlidingWindows`, `SessionWindows`, `
 from __future__ import annotations
 
 import struct
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any, ClassVar, Generic
@@ -20,7 +21,7 @@ from assignor.errors import IllegalArgumentError
 from assignor.types import JAVA_LONG_MAX
 from streams_runtime.common.records import K, check_milliseconds
 from streams_runtime.logs.partitioner import partition_of
-from streams_runtime.serdes import Serde, WithInnerSerdes
+from streams_runtime.serdes import Serde, WithInnerSerdes, serializer_of
 from streams_runtime.state_stores.session_keys import session_bounds, session_key
 from streams_runtime.state_stores.state_store import Windowed
 from streams_runtime.state_stores.window_keys import window_end_ms
@@ -266,9 +267,12 @@ class TimeWindowedSerde(WithInnerSerdes, Generic[K]):
     window_size_ms: int
 
     def serialize(self, value: Windowed[K], /) -> bytes:
-        key = self.key_serde.serialize(value.key)
-        # if the key's serde returns a bytearray, `+` would also return a bytearray, but `join` returns bytes
-        return b"".join((key, _START.pack(value.start_ms)))
+        return self.make_serializer()(value)
+
+    def make_serializer(self) -> Callable[[Windowed[K]], bytes]:
+        """See `serializer_of`."""
+        serialize_key, start_bytes = serializer_of(self.key_serde), _START.pack
+        return lambda value: serialize_key(value.key) + start_bytes(value.start_ms)
 
     def deserialize(self, data: bytes, /) -> Windowed[K]:
         start_ms = _START.unpack_from(data, len(data) - 8)[0]
