@@ -19,10 +19,10 @@ several RocksDBs, and it opens faster. If the retention changes, a store of Kafk
 from __future__ import annotations
 
 import logging
+import struct
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from itertools import islice, repeat
 from operator import add, itemgetter
 from threading import get_ident
@@ -356,9 +356,9 @@ class RocksDBSegmentedStore(SegmentedStore):
         return INDEX + key[self._keys.order] + key
 
 
-@lru_cache(maxsize=1024)
-def segment_prefix(segment: int) -> bytes:
-    return segment.to_bytes(SEGMENT_BYTES, "big")
+_time_bytes: Callable[[int], bytes] = struct.Struct(">Q").pack
+segment_prefix = _time_bytes
+"""Returns the first bytes of all keys of a segment, which are the segment's number."""
 
 
 def existing_segments(database: TransactionBuffer, exclusive_end: bytes) -> Iterator[int]:
@@ -378,7 +378,3 @@ _INDEX_END = b"\x81"
 def _index_bound(time_ms: int) -> bytes:
     """Returns the lowest possible index key of this time."""
     return INDEX + _time_bytes(time_ms)
-
-
-def _time_bytes(time_ms: int) -> bytes:
-    return time_ms.to_bytes(SEGMENT_BYTES, "big")
