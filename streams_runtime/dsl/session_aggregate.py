@@ -85,8 +85,7 @@ class KStreamSessionWindowAggregate(WindowedTableOperator):
             if key is None:
                 context.drop(DropReason.NULL_KEY, "null key")
                 return False
-            if timestamp_ms > context.stream_time_ms:
-                context.stream_time_ms = timestamp_ms
+            context.stream_time_ms = max(context.stream_time_ms, timestamp_ms)
             close_ms = context.stream_time_ms - open_ms
             stored_key, so_far = serialize_key(key), initializer()
             start_ms = end_ms = timestamp_ms

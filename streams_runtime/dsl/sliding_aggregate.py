@@ -50,8 +50,7 @@ class KStreamSlidingWindowAggregate(StoredWindowsOperator):
             if key is None or value is None:
                 context.drop(DropReason.NULL_KEY_OR_VALUE, "null key or value")
                 return False
-            if timestamp_ms > context.stream_time_ms:
-                context.stream_time_ms = timestamp_ms
+            context.stream_time_ms = max(context.stream_time_ms, timestamp_ms)
             close_ms = context.stream_time_ms - grace_ms
             if timestamp_ms + difference_ms < close_ms:
                 drop_late(timestamp_ms, timestamp_ms + difference_ms, timestamp_ms, close_ms)

@@ -232,13 +232,13 @@ class KStreamWindowAggregate(StoredWindowsOperator):
         stored_key_of = entries.stored_key_of
         drop_late = late_record_dropper(context, self.windows.grace_ms, "[%d,%d)")
         windows, size_ms, grace_ms = self.windows, self.windows.size_ms, self.windows.grace_ms
-        starts = range(0)
-        # Records with timestamps from `from_ms` to `to_ms - 1` belong to the windows with these starts. Records with
-        # other timestamps belong to other windows.
+        bounds: list[tuple[int, int]] = []
+        # Records with timestamps from `from_ms` to `to_ms - 1` belong to the windows with these starts and ends.
+        # Records with other timestamps belong to other windows.
         from_ms = to_ms = 0
 
         def window_aggregate(key: Any, value: Any, timestamp_ms: int, headers: Headers) -> bool:
-            nonlocal starts, from_ms, to_ms
+            nonlocal bounds, from_ms, to_ms
             if key is None:
                 context.drop(DropReason.NULL_KEY, "null key")
                 return False
@@ -247,15 +247,13 @@ class KStreamWindowAggregate(StoredWindowsOperator):
             close_ms = context.stream_time_ms - grace_ms
             # fast path: a record is usually in the same windows as the previous record
             if not from_ms <= timestamp_ms < to_ms:
-                starts = windows.starts_for(timestamp_ms)
+                bounds = [(start_ms, window_end_ms(start_ms, size_ms)) for start_ms in windows.starts_for(timestamp_ms)]
                 from_ms, to_ms = windows.timestamp_range_of(timestamp_ms)
-            for start_ms in starts:
+            for start_ms, end_ms in bounds:
                 if start_ms + size_ms <= close_ms:
                     drop_late(start_ms, start_ms + size_ms, timestamp_ms, close_ms)
                     continue
-                windowed = None
-                if child is not None:
-                    windowed = _new_tuple(Windowed, (key, start_ms, window_end_ms(start_ms, size_ms)))
+                windowed = None if child is None else _new_tuple(Windowed, (key, start_ms, end_ms))
                 aggregate(key, value, timestamp_ms, headers, stored_key_of(key, start_ms), windowed)
             return True
 

@@ -138,8 +138,7 @@ class KTableAggregate(StoredTableOperator):
             stored, new, old = get(stored_key), None, None
             if stored is not None:
                 so_far_ms, new = read(stored)
-                if so_far_ms > timestamp_ms:
-                    timestamp_ms = so_far_ms
+                timestamp_ms = max(timestamp_ms, so_far_ms)
                 if wants_old:
                     # decode the stored value a second time, because the user's functions may change the object `new` in
                     # place

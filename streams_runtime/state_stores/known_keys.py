@@ -66,8 +66,7 @@ class KnownKeys:
 
     def note(self, stored_key: bytes, time_ms: int, is_deleted: bool) -> None:
         """Is called before an entry is put or deleted, because the put may make entries leave the memory."""
-        if time_ms > self.newest_ms:
-            self.newest_ms = time_ms
+        self.newest_ms = max(self.newest_ms, time_ms)
         if self._recent_from_ms is None:
             return
         record_key = stored_key[SEGMENT_BYTES : len(stored_key) - self._suffix_bytes]
@@ -100,8 +99,7 @@ class KnownKeys:
         """Returns the stored keys of a record key's readable entries with times between the bounds, inclusive, in
         ascending order. Returns None if there are too many entries.
         """
-        if from_ms < self._retention.earliest_readable_ms:
-            from_ms = self._retention.earliest_readable_ms
+        from_ms = max(from_ms, self._retention.earliest_readable_ms)
         if record_key in self._complete:
             known = self._complete[record_key]
         elif self._recent_from_ms is not None and from_ms >= self._recent_from_ms:
