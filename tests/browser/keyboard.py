@@ -7,12 +7,12 @@ from playwright.sync_api import Locator, Page, expect
 from tests.browser.scripts import script
 
 _MOST_STOPS = 400
-_PRESSES_LOST = 2  # a browser on a busy machine may show a new page before it hears its keys
 
 _FOCUSED = script("focused")
 _REMEMBER = script("remember_focus")
 _UNREACHED = script("unreached")
 _IS_SEEN = script("is_seen")
+_HAS_PAINTED = script("has_painted")
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,17 +33,22 @@ def focused(page: Page) -> Stop | None:
     return None if at is None else Stop(at["tag"], at["id"], at["words"])
 
 
+def wait_until_keys_count(page: Page) -> None:
+    """Chromium drops keys until a page has painted: a page that a key opened may have all its elements before that."""
+    page.wait_for_load_state()
+    page.wait_for_function(_HAS_PAINTED)
+
+
 def tab_to(page: Page, wanted: Locator, *, back: bool = False) -> list[Stop]:
     """Press Tab until `wanted` has the focus. Gives the stops on the way, `wanted` last.
 
     Fails with the stops when it comes round, and when a stop cannot be seen.
     """
+    wait_until_keys_count(page)
     stops: list[Stop] = []
-    for pressed in range(_MOST_STOPS):
+    for _ in range(_MOST_STOPS):
         page.keyboard.press("Shift+Tab" if back else "Tab")
         stop = focused(page)
-        if stop is None and not stops and pressed < _PRESSES_LOST:
-            continue
         if stop is None:
             break
         stops.append(stop)
@@ -55,6 +60,7 @@ def tab_to(page: Page, wanted: Locator, *, back: bool = False) -> list[Stop]:
 
 def walk(page: Page, presses: int = _MOST_STOPS) -> list[Stop]:
     """All stops of Tab from here to the end of the page; each can be seen."""
+    wait_until_keys_count(page)
     stops: list[Stop] = []
     for _ in range(presses):
         page.keyboard.press("Tab")

@@ -1,0 +1,1 @@
+() => performance.getEntriesByName('first-contentful-paint').length > 0
