@@ -286,6 +286,14 @@ def decode_subscription_info(data: bytes | memoryview, largest_count: int = JAVA
     )
 
 
+def read_process_id(data: bytes | memoryview) -> ProcessId | None:
+    """Reads the process id of a SubscriptionInfo, and none of the fields behind it, so the time does not depend on the
+    number of tasks. Returns None if the version is above LATEST_SUPPORTED_VERSION. Raises DecodeError.
+    """
+    reader, version, _ = _after_versions(data, JAVA_INT_MAX)
+    return None if version > LATEST_SUPPORTED_VERSION else reader.process_id("process id")
+
+
 def _after_versions(data: bytes | memoryview, largest_count: int) -> tuple[Reader, int, int]:
     """Reads the two version numbers. Returns a reader of the other fields, and the two version numbers."""
     reader = Reader(data, "SubscriptionInfo", largest_count)

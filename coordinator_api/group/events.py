@@ -160,11 +160,30 @@ class FetchAssignment:
 
 
 @dataclass(frozen=True, slots=True)
+class MemberFailure:
+    """The error that ended an instance, as one of its members reported it. Records contain a `MemberFailure`, so a new
+    field must be the last field and must have a default.
+
+    `error`: the name of the error's class. `message`: the error's own text. `place`: the file and line of the user's
+    code that raised the error, for example `orders.py:12, in to_amount`; None if it is not known. `task`: the id of the
+    task that failed; None if the error happened in no task.
+    """
+
+    error: str
+    message: str = ""
+    place: str | None = None
+    task: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Leave:
-    """A DELETE request for a dynamic or static member. The answer is `Left`."""
+    """A DELETE request for a dynamic or static member. `failure`: the error because of which the member leaves; None if
+    the member was stopped. The answer is `Left`.
+    """
 
     member_id: str
     group_instance_id: str | None = None
+    failure: MemberFailure | None = None
 
 
 @dataclass(frozen=True, slots=True)

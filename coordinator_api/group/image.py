@@ -10,18 +10,24 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
+from assignor.names.short_names import instance_name
 from assignor.protocol.assignment_packing import pack, unpack
 from assignor.protocol.shared_assignments import AssignmentParts, SharedAssignments
 from assignor.types import TaskId
 from coordinator_api.group.compression import compress, decompress
 from coordinator_api.group.events import LastJoin
+from coordinator_api.group.events import MemberFailure as MemberFailure
 from coordinator_api.group.group_levers import NO_LEVERS, Levers
-from coordinator_api.group.states import GroupState, KeptBecause, RebalanceOutcome, RebalanceReason
+from coordinator_api.group.states import GroupState, KeptBecause, RebalanceOutcome, RebalanceReason, RemovalReason
+from coordinator_api.group.subscriptions import process_of
 
 MAX_FENCED_MEMBER_IDS = 8
 """The number of a member's earlier member ids that stay fenced. The group forgets older member ids, so requests with
 these ids are refused as unknown.
 """
+
+KEPT_ENDS = 100
+"""The number of ended instances that a group remembers. The group forgets the ends of earlier instances."""
 
 MAX_UNPACKED_BYTES = 2**31 - 1
 """The largest size of unpacked assignments in bytes: lengths in assignments are 32-bit numbers."""
@@ -267,6 +273,23 @@ class HeldRebalance:
 
 
 @dataclass(frozen=True, slots=True)
+class InstanceEnd:
+    """The end of an instance: the time and the reason of the last departure of one of its members.
+
+    `process_id`: the process of the instance, from the last subscription of the member; the member id if the process is
+    not known. `client_id`: the client id that all threads of the instance have in common; the whole client id if Kafka
+    Streams did not create it. `failure`: the error that a member of the instance reported; None if no member reported
+    an error. A process that was killed reports no error.
+    """
+
+    process_id: str
+    client_id: str | None
+    at_ms: int
+    reason: RemovalReason
+    failure: MemberFailure | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class DefinitionOrigin:
     """The caller that sent a definition by PUT, and the time of this PUT. `declared_by`: the caller, as the service
     knew it.
@@ -292,7 +315,7 @@ class GroupImage:
     rebalance that was carried out; None if its approval has ended. While `approved_generation` is set, follow-up and
     probing rebalances do not wait for approval. `promoted`: for each member, the sorted warm-ups that have triggered an
     early probing rebalance. `promoted` becomes empty when a rebalance begins that is neither a follow-up nor a probing
-    rebalance.
+    rebalance. `ends`: the last `KEPT_ENDS` instances that ended, oldest first.
     """
 
     state: GroupState = GroupState.EMPTY
@@ -313,6 +336,7 @@ class GroupImage:
     kept_because: KeptBecause | None = None
     approved_generation: int | None = None
     promoted: Mapping[str, tuple[TaskId, ...]] = field(default_factory=dict)
+    ends: tuple[InstanceEnd, ...] = ()
 
     @property
     def present_end(self) -> RebalanceEnd | None:
@@ -322,6 +346,24 @@ class GroupImage:
     def with_member(self, member: ClassicGroupMember) -> GroupImage:
         """Returns a copy with this member. A member with the same id is replaced. A new member is added at the end."""
         return replace(self, members=self.members.with_member(member))
+
+    def ends_after(
+        self, member: ClassicGroupMember, at_ms: int, reason: RemovalReason, failure: MemberFailure | None
+    ) -> tuple[InstanceEnd, ...]:
+        """Returns `ends` after the departure of a member.
+
+        Each instance has one entry, that of its last departed member. The entry keeps the failure that an earlier
+        member of the instance reported: after one thread of an instance has failed, its other threads leave in good
+        order.
+        """
+        join = member.last_join
+        process_id = str(process_of(join.subscription) or member.member_id)
+        client_id = join.client_id if join.client_id is None else instance_name(join.client_id) or join.client_id
+        # a list comprehension, because thousands of members may be removed in one step
+        others = [end for end in self.ends if end.process_id != process_id]
+        if failure is None and len(others) < len(self.ends):
+            failure = next(end.failure for end in self.ends if end.process_id == process_id)
+        return (*others[1 - KEPT_ENDS :], InstanceEnd(process_id, client_id, at_ms, reason, failure))
 
     def with_nothing_approved(self) -> GroupImage:
         """Returns a copy without the approvals, discards and promoted warm-ups of earlier rebalances."""

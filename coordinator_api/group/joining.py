@@ -78,10 +78,10 @@ def leave(step: GroupTransition, event: Leave) -> Response:
         return member
     until_ms = _away_until_ms(step.image, member, step.now_ms)
     if until_ms is not None:
-        step.emit(MemberAway(event.member_id, until_ms))
+        step.emit(MemberAway(event.member_id, until_ms, step.now_ms, event.failure))
         go_on_when_all_joined(step)
         return Left(event.member_id)
-    step.emit(MemberRemoved(event.member_id, RemovalReason.LEFT))
+    step.emit(MemberRemoved(event.member_id, RemovalReason.LEFT, step.now_ms, event.failure))
     start_rebalance(step, RebalanceReason.MEMBER_LEFT)
     return Left(event.member_id)
 
@@ -90,7 +90,7 @@ def end_grace(step: GroupTransition) -> None:
     """Remove the absent members before their grace ends, and start a rebalance."""
     away = step.image.members.away()
     for member in away:
-        step.emit(MemberRemoved(member.member_id, RemovalReason.GRACE_ENDED))
+        step.emit(MemberRemoved(member.member_id, RemovalReason.GRACE_ENDED, step.now_ms))
     if away:
         start_rebalance(step, RebalanceReason.MEMBER_LEFT, "the rejoin grace was ended")
 
@@ -102,7 +102,7 @@ def expire_sessions(step: GroupTransition) -> None:
     expired = {member_id: _expiry(step, member_id) for member_id in step.liveness.expired_members(step.now_ms)}
     gone = {**dict.fromkeys(_disconnected(step), RemovalReason.DISCONNECTED), **expired}
     for member_id, reason in gone.items():
-        step.emit(MemberRemoved(member_id, reason))
+        step.emit(MemberRemoved(member_id, reason, step.now_ms))
     if gone:
         left = all(reason is RemovalReason.GRACE_ENDED for reason in gone.values())
         detail = f"{', '.join(gone)} did not come back within the rejoin grace" if left else None
@@ -140,7 +140,7 @@ def remove_members_that_never_fetched(step: GroupTransition) -> None:
         liveness.fetch_due_ms = None
         return
     for member_id in tuple(liveness.unfetched):
-        step.emit(MemberRemoved(member_id, RemovalReason.ASSIGNMENT_NOT_FETCHED))
+        step.emit(MemberRemoved(member_id, RemovalReason.ASSIGNMENT_NOT_FETCHED, step.now_ms))
     start_rebalance(step, RebalanceReason.MEMBER_REMOVED)
 
 

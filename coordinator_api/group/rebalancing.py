@@ -82,7 +82,7 @@ def close_joins(step: GroupTransition) -> None:
     if nobody_joined and not nobody_left:
         step.wait(rejoin_timeout(step.image, step.now_ms))
     for member in late_dynamic:
-        step.emit(MemberRemoved(member.member_id, RemovalReason.REBALANCE_TIMEOUT))
+        step.emit(MemberRemoved(member.member_id, RemovalReason.REBALANCE_TIMEOUT, step.now_ms))
     if nobody_left or not nobody_joined:
         _start_generation(step)
 

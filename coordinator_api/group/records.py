@@ -19,7 +19,7 @@ from assignor.errors import AssignorFault
 from assignor.pipeline.snapshot import Member
 from assignor.protocol.shared_assignments import AssignmentParts
 from assignor.types import TaskId
-from coordinator_api.group.events import LastJoin
+from coordinator_api.group.events import LastJoin, MemberFailure
 from coordinator_api.group.group_levers import Lever, LeverName, OperatorDecision
 from coordinator_api.group.image import (
     MAX_FENCED_MEMBER_IDS,
@@ -28,6 +28,7 @@ from coordinator_api.group.image import (
     DefinitionOrigin,
     GroupImage,
     HeldRebalance,
+    InstanceEnd,
     LastAssignment,
     LastRebalance,
     PackedAssignments,
@@ -52,9 +53,9 @@ REPORTED_REVISION = 1
 leader never changes, even when a reported rebalance replaces the definition.
 """
 
-NOT_IN_HISTORY = ("input_json", "fingerprint")
-"""The history of a group does not show these fields of records, because these fields contain documents and hashes. The
-history shows ids and reasons of any length.
+NOT_IN_HISTORY = ("input_json", "fingerprint", "message")
+"""The history of a group does not show these fields of records, because these fields contain documents, hashes and the
+texts of errors. The history shows ids and reasons of any length.
 """
 
 
@@ -233,14 +234,24 @@ class MemberReplaced(CoordinatorRecord):
 
 @dataclass(frozen=True, slots=True)
 class MemberAway(CoordinatorRecord):
-    """A member left. The group reserves the member's tasks for the member's process until `until_ms`."""
+    """A member left. The group reserves the member's tasks for the member's process until `until_ms`.
+
+    `at_ms`, `failure`: as in `MemberRemoved`.
+    """
 
     member_id: str
     until_ms: int
+    at_ms: int | None = None
+    failure: MemberFailure | None = None
 
     def apply(self, image: GroupImage) -> GroupImage:
         self._expect(self.member_id in image.members, image)
-        return image.with_member(replace(image.members[self.member_id], away_until_ms=self.until_ms))
+        member = image.members[self.member_id]
+        members = image.members.with_member(replace(member, away_until_ms=self.until_ms))
+        if self.at_ms is None:
+            return replace(image, members=members)
+        ends = image.ends_after(member, self.at_ms, RemovalReason.LEFT, self.failure)
+        return replace(image, members=members, ends=ends)
 
     def update_liveness(self, liveness: Liveness, before: GroupImage, after: GroupImage, now_ms: int) -> None:
         liveness.end_session(self.member_id, now_ms)
@@ -249,14 +260,24 @@ class MemberAway(CoordinatorRecord):
 
 @dataclass(frozen=True, slots=True)
 class MemberRemoved(CoordinatorRecord):
-    """The member was removed from the group. The next rebalance gives the member's tasks to other members."""
+    """The member was removed from the group. The next rebalance gives the member's tasks to other members.
+
+    `at_ms`: the time of the removal; None in records of earlier releases, which leave no entry in `GroupImage.ends`.
+    `failure`: the error that the member reported when it left; None if it reported no error.
+    """
 
     member_id: str
     reason: RemovalReason
+    at_ms: int | None = None
+    failure: MemberFailure | None = None
 
     def apply(self, image: GroupImage) -> GroupImage:
         self._expect(self.member_id in image.members, image)
-        return replace(image, members=image.members.without(self.member_id)).with_nothing_approved()
+        members, ends = image.members.without(self.member_id), image.ends
+        # the end of an absent member was remembered when the member went away
+        if self.at_ms is not None and self.reason is not RemovalReason.GRACE_ENDED:
+            ends = image.ends_after(image.members[self.member_id], self.at_ms, self.reason, self.failure)
+        return replace(image, members=members, ends=ends).with_nothing_approved()
 
     def update_liveness(self, liveness: Liveness, before: GroupImage, after: GroupImage, now_ms: int) -> None:
         liveness.end_session(self.member_id, now_ms)
@@ -515,6 +536,19 @@ class LastRebalanceRestored(CoordinatorRecord):
 
     def begun_generation(self) -> int | None:
         return self.last_rebalance.generation_id
+
+
+@dataclass(frozen=True, slots=True)
+class EndsRestored(CoordinatorRecord):
+    """The ended instances that the group remembers, in a snapshot, oldest first."""
+
+    ends: tuple[InstanceEnd, ...]
+
+    def apply(self, image: GroupImage) -> GroupImage:
+        return replace(image, ends=self.ends)
+
+    def as_text(self) -> str:
+        return f"EndsRestored instances={len(self.ends)}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -46,6 +46,7 @@ from coordinator_api.group.records import (
     CoordinatorRecord,
     DefinitionChanged,
     DrainChanged,
+    EndsRestored,
     GroupDeleted,
     GroupRestored,
     IllegalTransition,
@@ -97,6 +98,8 @@ def snapshot_records(image: GroupImage) -> tuple[CoordinatorRecord, ...]:
         found.append(WarmUpsPromoted(image.promoted))
     if image.last_rebalance is not None:
         found.append(LastRebalanceRestored(image.last_rebalance))
+    if image.ends:
+        found.append(EndsRestored(image.ends))
     found.extend(MemberRestored(_without_shared(member)) for member in image.members.values())
     found.extend(_packed(image))
     if image.held is not None:
@@ -106,8 +109,8 @@ def snapshot_records(image: GroupImage) -> tuple[CoordinatorRecord, ...]:
 
 def without_members(image: GroupImage, generation_id: int) -> GroupImage:
     """Returns the group without members, in the state Empty and in this generation. The definition, the drain of the
-    group, the last rebalance and the levers are unchanged. Drains of instances and members end, because the members are
-    gone.
+    group, the last rebalance, the ends of instances and the levers are unchanged. Drains of instances and members end,
+    because the members are gone.
     """
     return replace(
         image,

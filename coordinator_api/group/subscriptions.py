@@ -23,7 +23,12 @@ from assignor.protocol.consumer_protocol import (
     encode_subscription,
 )
 from assignor.protocol.shared_assignments import AssignmentParts
-from assignor.protocol.subscription_info import SubscriptionInfo, decode_member, encode_subscription_info
+from assignor.protocol.subscription_info import (
+    SubscriptionInfo,
+    decode_member,
+    encode_subscription_info,
+    read_process_id,
+)
 from assignor.protocol.versions import LATEST_SUPPORTED_VERSION
 from assignor.types import LATEST_OFFSET, AssignorErrorCode, ProcessId, TaskId
 
@@ -88,9 +93,14 @@ def subscribed_rack(subscription: bytes) -> str | None:
 
 
 def process_of(subscription: bytes) -> ProcessId | None:
-    """Returns the process that the member runs in; None if the member's subscription has an unknown future version."""
-    decoded = _decoded(subscription)
-    return None if decoded is None else decoded[1].process_id
+    """Returns the process that the member runs in; None if the member's subscription has an unknown future version, or
+    user data without a readable process id.
+    """
+    user_data = _outer(subscription).user_data
+    try:
+        return read_process_id(user_data) if user_data else None
+    except AssignorFault:
+        return None
 
 
 def running_tasks(subscription: bytes) -> tuple[TaskId, ...]:

@@ -14,7 +14,7 @@ from assignor.pipeline.snapshot import Member
 from assignor.protocol.shared_assignments import AssignmentParts, SharedAssignments
 from assignor.types import TaskId
 from coordinator_api.group import group_levers, image, records
-from coordinator_api.group.events import LastJoin
+from coordinator_api.group.events import LastJoin, MemberFailure
 from coordinator_api.group.record_codec import decode_record, encode_record
 
 
@@ -44,7 +44,7 @@ OF_TYPES: dict[type, st.SearchStrategy[Any]] = {
         for each in (
             *(group_levers.Lever, group_levers.OperatorDecision, image.ClassicGroupMember, image.DefinitionOrigin),
             *(image.HeldRebalance, image.LastAssignment, image.LastRebalance, image.RebalanceBasis),
-            *(image.RebalanceCause, image.RebalanceEnd),
+            *(image.RebalanceCause, image.RebalanceEnd, image.InstanceEnd, MemberFailure),
         )
     },
 }
