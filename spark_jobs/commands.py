@@ -40,7 +40,7 @@ from spark_engine.session.spark_options import LOG_LEVELS, SparkOptions, parsed_
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from spark_jobs.workers.member_process import InstanceEnd, InstanceSettings
+    from spark_jobs.workers.member_process import InstanceResult, InstanceSettings
     from streams_runtime.membership.coordinator_client import CoordinatorClient
 
 SPARK = Extra("spark", ("pyspark", "pandas", "pyarrow", "httpx", "rocksdict"))
@@ -211,7 +211,7 @@ def run(options: WorkersOptions, spark: SparkOptions) -> None:
         leave(EXIT_NO)
 
 
-def _run_locally(settings: InstanceSettings, options: WorkersOptions) -> Sequence[InstanceEnd]:
+def _run_locally(settings: InstanceSettings, options: WorkersOptions) -> Sequence[InstanceResult]:
     from spark_jobs.workers.live_table import print_line, show_until_ended
     from spark_jobs.workers.local_instance import LocalInstance
     from spark_jobs.workers.local_instances import LocalInstances
@@ -237,7 +237,7 @@ def _run_locally(settings: InstanceSettings, options: WorkersOptions) -> Sequenc
         return show_until_ended(instances, client, settings.application, console)
 
 
-def _run_on_spark(settings: InstanceSettings, options: WorkersOptions, spark: SparkOptions) -> Sequence[InstanceEnd]:
+def _run_on_spark(settings: InstanceSettings, options: WorkersOptions, spark: SparkOptions) -> Sequence[InstanceResult]:
     """Declares the group, and then starts Spark and the instances. The group is declared first, so that the user sees
     errors of the declaration at once, before Spark starts.
     """

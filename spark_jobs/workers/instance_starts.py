@@ -4,7 +4,7 @@ Without messages, a user would not see why instances do not run. Spark may have 
 instances cannot reach the coordinator. So the driver prints a message about the likely reason. The driver prints
 another message only when the reason changes.
 
-An instance that ended without an `InstanceEnd` is started again, by Spark or by the process that started it. If the
+An instance that ended without an `InstanceResult` is started again, by Spark or by the process that started it. If the
 instance ended because its executor died or its process was killed, the number of new starts is not limited. If the
 instance itself fails at four starts in a row, it is not started again. A further start would probably fail with the
 same error, such as a missing module.

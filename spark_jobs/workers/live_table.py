@@ -32,7 +32,7 @@ from spark_jobs.ownership.group_status import (
 )
 from spark_jobs.ownership.group_view import STABLE, InstanceNotice
 from spark_jobs.workers.instance_starts import BeginningsWatch, Surroundings
-from spark_jobs.workers.member_process import InstanceEnd
+from spark_jobs.workers.member_process import InstanceResult
 from streams_runtime.instance.application import Application
 from streams_runtime.membership.calls import CoordinatorError, CoordinatorUnavailable
 from streams_runtime.membership.coordinator_client import CoordinatorClient
@@ -61,14 +61,14 @@ class RunningInstances(Protocol):
         """The number of instances that have a slot."""
         ...
 
-    def wait(self, timeout_s: float | None = None) -> list[InstanceEnd] | None:
-        """Waits until all instances have ended, and returns an InstanceEnd for each instance. Returns None if instances
-        still run after `timeout_s`. Raises WorkersFailed if the instances cannot continue.
+    def wait(self, timeout_s: float | None = None) -> list[InstanceResult] | None:
+        """Waits until all instances have ended, and returns an InstanceResult for each instance. Returns None if
+        instances still run after `timeout_s`. Raises WorkersFailed if the instances cannot continue.
         """
         ...
 
-    def stop(self) -> list[InstanceEnd]:
-        """Stops the instances: each instance commits, checkpoints, leaves the group and ends. Returns an InstanceEnd
+    def stop(self) -> list[InstanceResult]:
+        """Stops the instances: each instance commits, checkpoints, leaves the group and ends. Returns an InstanceResult
         for each instance; empty if the instances had to be killed.
         """
         ...
@@ -147,8 +147,8 @@ def print_line(console: Console, line: str) -> None:
 
 def show_until_ended(
     workers: RunningInstances, client: CoordinatorClient, application: Application, console: Console
-) -> list[InstanceEnd]:
-    """Shows the group until all instances have ended, and returns an InstanceEnd for each instance. After a
+) -> list[InstanceResult]:
+    """Shows the group until all instances have ended, and returns an InstanceResult for each instance. After a
     KeyboardInterrupt, the instances commit their work, leave the group and end.
 
     Raises WorkersFailed, and InputError for certificate files that cannot be used.

@@ -30,7 +30,7 @@ from typing import IO, Self
 
 from spark_jobs.workers.instance_starts import GIVEN_UP, FailedAttempt, StartFailures, Surroundings, WorkersFailed
 from spark_jobs.workers.local_instance import EXIT_LEFT, LocalInstance
-from spark_jobs.workers.member_process import DRAIN_TIMEOUT_S, InstanceEnd
+from spark_jobs.workers.member_process import DRAIN_TIMEOUT_S, InstanceResult
 from streams_runtime.common.states import InstanceState
 
 STOP_TIMEOUT_S = DRAIN_TIMEOUT_S + 5.0
@@ -64,7 +64,7 @@ class LocalInstances:
         self._start_failures = StartFailures()
         self._running: dict[int, _Child] = {}
         self._ended: SimpleQueue[_Child] = SimpleQueue()
-        self._ends: dict[int, InstanceEnd] = {}
+        self._ends: dict[int, InstanceResult] = {}
         self._stopping = False
 
     def __enter__(self) -> Self:
@@ -90,8 +90,8 @@ class LocalInstances:
         """The number of instances that have been started, including instances that have ended."""
         return len(self._running) + len(self._ends)
 
-    def wait(self, timeout_s: float | None = None) -> list[InstanceEnd] | None:
-        """Waits until all instances have ended, and starts lost instances again. Returns an InstanceEnd for each
+    def wait(self, timeout_s: float | None = None) -> list[InstanceResult] | None:
+        """Waits until all instances have ended, and starts lost instances again. Returns an InstanceResult for each
         instance, or None if instances still run after `timeout_s`.
 
         Raises WorkersFailed if the last four starts of an instance failed, or if this machine cannot start another
@@ -108,8 +108,8 @@ class LocalInstances:
             self._take_end(ended)
         return [self._ends[number] for number in sorted(self._ends)]
 
-    def stop(self) -> list[InstanceEnd]:
-        """Stops the instances: each instance commits, checkpoints, leaves the group and ends. Returns an InstanceEnd
+    def stop(self) -> list[InstanceResult]:
+        """Stops the instances: each instance commits, checkpoints, leaves the group and ends. Returns an InstanceResult
         for each instance; empty if the instances had to be killed.
         """
         self._stopping = True
@@ -152,7 +152,7 @@ class _Child:
 
     def __init__(self, instance: LocalInstance, report: Callable[[str], None], ended: SimpleQueue[_Child]) -> None:
         self.instance = instance
-        self.end: InstanceEnd | None = None
+        self.end: InstanceResult | None = None
         self.exit_code = 0
         self._report = b""
         self.popen = subprocess.Popen(  # noqa: S603
@@ -223,11 +223,11 @@ def _signal_name(number: int) -> str:
         return f"signal {number}"
 
 
-def _end_of(report: bytes) -> InstanceEnd | None:
+def _end_of(report: bytes) -> InstanceResult | None:
     """Parses the report that `local_instance` wrote. Returns None if the process ended without a report."""
     try:
         document = json.loads(report.splitlines()[-1])
-        return InstanceEnd(
+        return InstanceResult(
             document["partition"],
             InstanceState(document["state"]),
             tuple(document["errors"]),
@@ -238,10 +238,10 @@ def _end_of(report: bytes) -> InstanceEnd | None:
         return None
 
 
-def _end_without_report(ended: _Child) -> InstanceEnd:
-    """Returns an InstanceEnd for an instance that was stopped and wrote no report. If an instance is stopped before it
-    has joined the group, it ends at once and writes no report.
+def _end_without_report(ended: _Child) -> InstanceResult:
+    """Returns an InstanceResult for an instance that was stopped and wrote no report. If an instance is stopped before
+    it has joined the group, it ends at once and writes no report.
     """
     if ended.exit_code in (0, -signal.SIGTERM):
-        return InstanceEnd(ended.instance.number, InstanceState.NOT_RUNNING)
-    return InstanceEnd(ended.instance.number, InstanceState.ERROR, (ended.failure().reason,))
+        return InstanceResult(ended.instance.number, InstanceState.NOT_RUNNING)
+    return InstanceResult(ended.instance.number, InstanceState.ERROR, (ended.failure().reason,))

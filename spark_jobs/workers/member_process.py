@@ -15,7 +15,7 @@ Rules:
   the session expires. An instance that is still waiting for its state directory has no tasks, so it ends its process
   immediately after a signal.
 - `leaving_signals` receives each signal, even if the system delivers the signal to another thread.
-- An instance that ends with an error is not started again. The `InstanceEnd` of the instance has the error. If the
+- An instance that ends with an error is not started again. The `InstanceResult` of the instance has the error. If the
   coordinator stops an instance, this does not count as an error.
 """
 
@@ -83,7 +83,7 @@ class InstanceSettings:
 
 
 @dataclass(frozen=True, slots=True)
-class InstanceEnd:
+class InstanceResult:
     """The state and the errors of an instance that has ended. `errors`: the errors that ended the instance's threads;
     empty after a clean end.
 
@@ -117,7 +117,7 @@ def run_instance(
     incarnation: int,
     executor: ExecutorIdentity,
     on_leaving: Callable[[], None] = end_process,
-) -> InstanceEnd:
+) -> InstanceResult:
     """Runs an instance until it ends. After SIGHUP or SIGTERM, drains the instance and then calls `on_leaving`. On
     Spark, `on_leaving` ends this process. Raises LockError if another process has locked the state directory; the
     caller then starts the instance again.
@@ -129,7 +129,7 @@ def run_instance(
     # Return the error instead of raising it. A raised error would cause new starts of the instance, which would fail
     # with the same error.
     except Exception as fault:
-        return InstanceEnd(partition, InstanceState.ERROR, (_text(fault),))
+        return InstanceResult(partition, InstanceState.ERROR, (_text(fault),))
 
 
 def _run(
@@ -138,7 +138,7 @@ def _run(
     incarnation: int,
     executor: ExecutorIdentity,
     on_leaving: Callable[[], None],
-) -> InstanceEnd:
+) -> InstanceResult:
     application = _of_instance(settings, partition)
     configs = application.configs
     # without a token, the endpoint of the instance listens on loopback, so only this machine can call it
@@ -170,7 +170,7 @@ def _run(
             instance.close()
     errors = tuple(_text(error) for error in instance.errors)
     notices = tuple(f"{one.code} {one.count:,}: {one.text}" for one in instance.notices.newest())
-    return InstanceEnd(partition, instance.state, errors, notices)
+    return InstanceResult(partition, instance.state, errors, notices)
 
 
 def _of_instance(settings: InstanceSettings, partition: int) -> Application:

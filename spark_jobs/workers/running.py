@@ -27,7 +27,7 @@ from spark_engine.session.spark_options import is_on_loopback
 from spark_jobs.ownership.executor_identity import executor_identity
 from spark_jobs.workers.declaring import declare
 from spark_jobs.workers.instance_starts import GIVEN_UP, FailedAttempt, StartFailures, Surroundings, WorkersFailed
-from spark_jobs.workers.member_process import InstanceEnd, InstanceSettings, run_instance
+from spark_jobs.workers.member_process import InstanceResult, InstanceSettings, run_instance
 from spark_jobs.workers.spark_confs import refuse_unusable, warnings_about
 from streams_runtime.instance.application import Application
 from streams_runtime.logs.opening import kafka_servers
@@ -94,8 +94,8 @@ class Workers:
     def start(self) -> None:
         self._job.start()
 
-    def wait(self, timeout_s: float | None = None) -> list[InstanceEnd] | None:
-        """Waits until all instances have ended. Returns an InstanceEnd for each instance, or None if instances still
+    def wait(self, timeout_s: float | None = None) -> list[InstanceResult] | None:
+        """Waits until all instances have ended. Returns an InstanceResult for each instance, or None if instances still
         run after `timeout_s`. Raises WorkersFailed if the last four starts of an instance failed, or if the Spark job
         fails. During the wait, the function `report` receives messages about failed instances and their reasons.
         """
@@ -113,9 +113,9 @@ class Workers:
         """The number of instances that have a slot on Spark."""
         return self._tasks.running()
 
-    def stop(self) -> list[InstanceEnd]:
-        """Drains the group: every instance commits, checkpoints, leaves the group and ends. Returns an InstanceEnd for
-        each instance. If the instances do not end within 20 s, the Spark job is cancelled, and the returned list is
+    def stop(self) -> list[InstanceResult]:
+        """Drains the group: every instance commits, checkpoints, leaves the group and ends. Returns an InstanceResult
+        for each instance. If the instances do not end within 20 s, the Spark job is cancelled, and the returned list is
         empty.
         """
         try:
@@ -188,7 +188,7 @@ def start(spark: SparkSession, settings: InstanceSettings, *, instances: int, re
     return workers
 
 
-def _run_partition(settings: InstanceSettings, partition: int, _rows: Iterator[object]) -> Iterator[InstanceEnd]:
+def _run_partition(settings: InstanceSettings, partition: int, _rows: Iterator[object]) -> Iterator[InstanceResult]:
     """The body of a Spark task: runs an instance until the instance ends."""
     context = TaskContext.get()
     assert context is not None, "runs inside a Spark task"

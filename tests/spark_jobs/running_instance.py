@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from spark_jobs.ownership.executor_identity import ExecutorIdentity
-from spark_jobs.workers.member_process import InstanceEnd, InstanceSettings, run_instance
+from spark_jobs.workers.member_process import InstanceResult, InstanceSettings, run_instance
 from streams_runtime.membership.coordinator_client import CoordinatorClient
 
 TIMEOUT_S = 60.0
@@ -18,12 +18,12 @@ class RunningInstance:
 
     def __init__(self, settings: InstanceSettings, partition: int = 0, incarnation: int = 0) -> None:
         self._arguments = (settings, partition, incarnation, EXECUTOR)
-        self._end: InstanceEnd | None = None
+        self._end: InstanceResult | None = None
         self._failure: BaseException | None = None
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()
 
-    def wait(self) -> InstanceEnd:
+    def wait(self) -> InstanceResult:
         """How it ended. Raises what it raised."""
         self._thread.join(TIMEOUT_S)
         if self._failure is not None:

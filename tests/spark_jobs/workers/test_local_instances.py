@@ -21,7 +21,7 @@ from spark_jobs.ownership.group_view import GroupView, group_view, wait_for_grou
 from spark_jobs.workers.instance_starts import WorkersFailed
 from spark_jobs.workers.local_instance import LocalInstance
 from spark_jobs.workers.local_instances import LocalInstances
-from spark_jobs.workers.member_process import InstanceEnd
+from spark_jobs.workers.member_process import InstanceResult
 from streams_runtime.common.states import InstanceState
 from streams_runtime.instance.application import group_body
 from streams_runtime.local_run.coordinator_process import CoordinatorProcess
@@ -283,7 +283,7 @@ def test_should_stop_an_instance_that_has_not_joined_yet(place: Place) -> None:
     app = "tests.spark_jobs.slow_to_import:app"
     with LocalInstances(place.first(app), 1, report) as instances:
         assert started.wait(WITHIN_S)
-        assert instances.stop() == [InstanceEnd(0, InstanceState.NOT_RUNNING)]
+        assert instances.stop() == [InstanceResult(0, InstanceState.NOT_RUNNING)]
     assert lines == ["instance-0: importing for ever"]
 
 

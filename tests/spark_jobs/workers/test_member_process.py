@@ -14,7 +14,7 @@ from spark_jobs.ownership.group_status import GroupWatch
 from spark_jobs.ownership.group_view import GroupView, wait_for_group
 from spark_jobs.ownership.ownership_log import read_ownership
 from spark_jobs.workers import member_process
-from spark_jobs.workers.member_process import InstanceEnd, InstanceSettings, run_instance
+from spark_jobs.workers.member_process import InstanceResult, InstanceSettings, run_instance
 from streams_runtime.common.errors import LockError
 from streams_runtime.common.states import InstanceState
 from streams_runtime.instance.application import group_body
@@ -26,7 +26,7 @@ from tests.spark_jobs.main_thread import once_inside
 from tests.spark_jobs.running_instance import EXECUTOR, TIMEOUT_S, RunningInstance, running
 from tests.spark_jobs.small_application import POISON, TASKS, counted, small_application, write_records
 
-CLEAN = InstanceEnd(0, InstanceState.NOT_RUNNING)
+CLEAN = InstanceResult(0, InstanceState.NOT_RUNNING)
 
 
 @pytest.fixture
