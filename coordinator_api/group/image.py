@@ -7,6 +7,7 @@ this file, so each field is declared only once. Source: `ClassicGroup`, `Classic
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
@@ -31,6 +32,9 @@ KEPT_ENDS = 100
 
 MAX_UNPACKED_BYTES = 2**31 - 1
 """The largest size of unpacked assignments in bytes: lengths in assignments are 32-bit numbers."""
+
+
+_WORKER_THREAD = re.compile(r"(.+-p[0-9]+)-t[0-9]+", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -277,8 +281,8 @@ class InstanceEnd:
     """The end of an instance: the time and the reason of the last departure of one of its members.
 
     `process_id`: the process of the instance, from the last subscription of the member; the member id if the process is
-    not known. `client_id`: the client id that all threads of the instance have in common; the whole client id if Kafka
-    Streams did not create it. `failure`: the error that a member of the instance reported; None if no member reported
+    not known. `client_id`: the client id of the member without the number of its thread; None if the member sent none.
+    `failure`: the error that a member of the instance reported; None if no member reported
     an error. A process that was killed reports no error.
     """
 
@@ -297,6 +301,15 @@ class DefinitionOrigin:
 
     declared_by: str | None = None
     declared_at_ms: int | None = None
+
+
+def _client_of_instance(client_id: str) -> str:
+    """Returns the client id of a thread without the number of the thread, such as `words-1` of
+    `words-1-StreamThread-2`, and `words-p0` of `words-p0-t1`, as `assignor workers run` names threads. Returns any
+    other client id unchanged.
+    """
+    worker = _WORKER_THREAD.fullmatch(client_id)
+    return worker[1] if worker is not None else instance_name(client_id) or client_id
 
 
 @dataclass(frozen=True, slots=True)
@@ -358,7 +371,7 @@ class GroupImage:
         """
         join = member.last_join
         process_id = str(process_of(join.subscription) or member.member_id)
-        client_id = join.client_id if join.client_id is None else instance_name(join.client_id) or join.client_id
+        client_id = None if join.client_id is None else _client_of_instance(join.client_id)
         # a list comprehension, because thousands of members may be removed in one step
         others = [end for end in self.ends if end.process_id != process_id]
         if failure is None and len(others) < len(self.ends):

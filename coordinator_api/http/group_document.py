@@ -42,6 +42,7 @@ from coordinator_api.http.models.group_models import (
     GroupLine,
     GroupMemberAnswer,
     GroupsCluster,
+    InstanceEndAnswer,
     LastRebalanceAnswer,
     NoticeAnswer,
     TaskCopyAnswer,
@@ -165,7 +166,14 @@ def _group(
         advice=advice,
         stored_bytes=stored_bytes,
         notices=notices,
+        ends=_ends(group.image, members),
     )
+
+
+def _ends(image: GroupImage, members: Sequence[GroupMemberAnswer]) -> list[InstanceEndAnswer]:
+    """Returns the ended instances, newest first. A member that is away has left, so its instance is not present."""
+    present = {member.process_id or member.member_id for member in _present(members)}
+    return [InstanceEndAnswer.of(end, end.process_id in present) for end in reversed(image.ends)]
 
 
 def _tasks(group: GroupDescription, definition: RebalanceSnapshot) -> list[TaskCopyAnswer]:

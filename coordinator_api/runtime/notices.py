@@ -53,7 +53,7 @@ class GroupNotices:
         for notice in notices:
             key = process, notice.code
             self._newest.pop(key, None)
-            self._newest[key] = ReceivedNotice(process, replace(notice, text=_printable(notice.text)), now_ms)
+            self._newest[key] = ReceivedNotice(process, replace(notice, text=printable(notice.text)), now_ms)
         while len(self._newest) > KEPT_NOTICES:
             del self._newest[next(iter(self._newest))]
 
@@ -62,5 +62,6 @@ class GroupNotices:
         return [each for each in reversed(self._newest.values()) if now_ms - each.received_at_ms <= KEPT_MS]
 
 
-def _printable(text: str) -> str:
+def printable(text: str) -> str:
+    """Returns the text with a blank for each unprintable character."""
     return "".join(letter if letter.isprintable() else " " for letter in text)

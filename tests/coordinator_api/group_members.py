@@ -128,8 +128,8 @@ class HttpMember:
             known = heard["news"]
         return False
 
-    def leave(self) -> httpx.Response:
-        return self.client.delete(f"{self.path}/members/{self.member_id}")
+    def leave(self, **body: object) -> httpx.Response:
+        return self.client.request("DELETE", f"{self.path}/members/{self.member_id}", json=body or None)
 
 
 def assignment_info(raw: bytes) -> AssignmentInfo:

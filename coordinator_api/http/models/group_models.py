@@ -11,6 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
 from assignor.types import Role
 from coordinator_api.group.description import DescribedMember
+from coordinator_api.group.image import InstanceEnd
 from coordinator_api.http.models import Caller, Generation, GroupId, MemberId, ProcessId, State, TaskId, TimeMs
 from coordinator_api.http.models.documents import A_REBALANCE, AN_OUTPUT
 from coordinator_api.http.models.lever_models import Forecast, HeldAnswer, LeversAnswer
@@ -113,6 +114,41 @@ class NoticeAnswer(BaseModel):
     at_ms: TimeMs
 
 
+class InstanceEndAnswer(BaseModel):
+    """The end of an instance. `reason`: the reason for which its last member was removed: `left` if the instance
+    stopped or failed, any other reason if the coordinator missed its requests. `error`, `message`, `place`, `task`: the
+    failure that the instance reported, as in a `FailureBody`; null if it reported none. An instance that was killed
+    reports no failure.
+    """
+
+    process_id: ProcessId
+    client_id: str | None = Field(
+        description="Client id without the number of the thread; null if the member sent none.", examples=["words-1"]
+    )
+    at_ms: TimeMs
+    reason: str = Field(examples=["left"])
+    error: str | None = Field(examples=["ValueError"])
+    message: str | None = Field(examples=["no amount in 'x'"])
+    place: str | None = Field(examples=["orders.py:12, in to_amount"])
+    task: TaskId | None
+    present: bool = Field(description="True if the process has a member in the group now.", examples=[False])
+
+    @classmethod
+    def of(cls, end: InstanceEnd, present: bool) -> Self:
+        failure = end.failure
+        return cls(
+            process_id=end.process_id,
+            client_id=end.client_id,
+            at_ms=end.at_ms,
+            reason=str(end.reason),
+            error=None if failure is None else failure.error,
+            message=None if failure is None else failure.message,
+            place=None if failure is None else failure.place,
+            task=None if failure is None else failure.task,
+            present=present,
+        )
+
+
 class GroupMemberAnswer(BaseModel):
     """One member of a group. `active`, `standby`, `warm_up`: the tasks of the member's last assignment."""
 
@@ -209,6 +245,10 @@ class GroupAnswer(_ShownGroup):
     )
     notices: list[NoticeAnswer] = Field(
         description="Notices of the group's processes: dropped records, warnings and errors."
+    )
+    ends: list[InstanceEndAnswer] = Field(
+        description="The last hundred instances that ended, newest first. An instance that came back with the same "
+        "process id stays in the list."
     )
 
 

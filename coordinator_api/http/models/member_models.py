@@ -26,11 +26,11 @@ from pydantic import (
 )
 
 from assignor.types import JAVA_INT_MAX, JAVA_LONG_MAX, TaskId
-from coordinator_api.group.events import Heartbeat, Join
+from coordinator_api.group.events import Heartbeat, Join, MemberFailure
 from coordinator_api.http.json_objects import check_values
 from coordinator_api.http.models import Caller, Generation, MemberId, State, TimeMs
 from coordinator_api.http.models.documents import A_MEMBER_ID, A_SUBSCRIPTION, AN_ASSIGNMENT
-from coordinator_api.runtime.notices import ProcessNotice
+from coordinator_api.runtime.notices import ProcessNotice, printable
 
 MAX_TEXT_LENGTH = 1_000
 MAX_JOIN_ID_LENGTH = 100
@@ -40,6 +40,9 @@ MAX_OFFSET_SUMS = 10_000
 
 MAX_NOTICES = 16
 MAX_NOTICE_LENGTH = 500
+
+MAX_ERROR_LENGTH = 200
+MAX_PLACE_LENGTH = 500
 
 MAX_UNKNOWN_FIELDS = 16
 MAX_UNKNOWN_BYTES = 4_096
@@ -248,8 +251,43 @@ class ProcessHeartbeatBody(_SentByMember):
         return tuple(ProcessNotice(each.code, each.text, each.count, each.at_ms) for each in self.notices or ())
 
 
+class FailureBody(_SentByMember):
+    """The error that ended the instance of a member. In each text, every character that cannot be printed is replaced
+    by a blank.
+    """
+
+    nesting: ClassVar[int] = 1
+
+    error: Annotated[str, Field(min_length=1, max_length=MAX_ERROR_LENGTH, examples=["ValueError"])] = Field(
+        description="Name of the error's class."
+    )
+    message: Annotated[str, Field(max_length=MAX_TEXT_LENGTH, examples=["no amount in 'x'"])] = Field(
+        "", description="The error's own text."
+    )
+    place: Annotated[str, Field(max_length=MAX_PLACE_LENGTH)] | None = Field(
+        None,
+        description="File and line of the code that raised the error; null if it is not known.",
+        examples=["orders.py:12, in to_amount"],
+    )
+    task: Annotated[str, Field(pattern=TASK_PATTERN, max_length=MAX_TEXT_LENGTH)] | None = Field(
+        None, description="The task that failed; null if the error happened in no task.", examples=["0_1"]
+    )
+
+    def to_failure(self) -> MemberFailure:
+        return MemberFailure(
+            printable(self.error),
+            printable(self.message),
+            None if self.place is None else printable(self.place),
+            None if self.task is None else printable(self.task),
+        )
+
+
 class LeaveBody(_SentByMember):
-    """The body of a leave, which may be empty. Up to 16 unknown fields of together 4 KB are ignored."""
+    """The body of a leave, which may be empty. `failure`: the error because of which the member leaves; null if the
+    member was stopped. Up to 16 unknown fields of together 4 KB are ignored, and as many in `failure`.
+    """
+
+    failure: FailureBody | None = None
 
 
 class DefinitionAnswer(_Answer):

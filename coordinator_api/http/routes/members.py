@@ -200,11 +200,13 @@ async def process_heartbeat(
 
 
 @router.delete("/members/{member}", status_code=204)
-async def leave(runtime: RequestedGroup, member_id: MemberId, _body: LeaveJson, instance_id: InstanceId = None) -> None:
+async def leave(runtime: RequestedGroup, member_id: MemberId, body: LeaveJson, instance_id: InstanceId = None) -> None:
     """Leave the group. A group without a rejoin grace rebalances at once, and other members get the tasks. In a group
-    with a rejoin grace, the tasks are reserved for the member until the grace ends.
+    with a rejoin grace, the tasks are reserved for the member until the grace ends. The group remembers the end of the
+    member's instance, and the failure in the body.
     """
-    accepted(await runtime.handle(events.Leave(member_id, instance_id)), Left)
+    failure = None if body.failure is None else body.failure.to_failure()
+    accepted(await runtime.handle(events.Leave(member_id, instance_id, failure)), Left)
 
 
 class RawAssignment(Response):

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from coordinator_api.group.events import Join, Leave, SetLever, Tick
+from coordinator_api.group.events import Event, Join, Leave, SetLever, Tick
 from coordinator_api.group.group_levers import LeverName
 from coordinator_api.group.image import KEPT_ENDS, InstanceEnd, MemberFailure
 from coordinator_api.group.liveness import GroupLimits
@@ -34,7 +34,8 @@ def thread(instance: str, number: int) -> Join:
 
 def running(*joins: Join) -> RecordedGroup:
     recorded = RecordedGroup(GroupLimits(initial_rebalance_delay_ms=0))
-    for event in (declared("v1"), *joins, Tick()):
+    sent: tuple[Event, ...] = (declared("v1"), *joins, Tick())
+    for event in sent:
         recorded.send(event)
     return recorded
 
@@ -102,6 +103,15 @@ def test_should_name_the_member_when_its_process_or_its_instance_is_not_known() 
     recorded = running(Join(b"unreadable", SESSION_MS, 60_000, "m1", client_id="c"))
     recorded.send(Leave("m1"))
     assert recorded.group.image.ends == (InstanceEnd("m1", "c", 0, RemovalReason.LEFT),)
+
+
+@pytest.mark.parametrize(
+    ("client_id", "named"), [("a-p0-t1", "a-p0"), ("a-StreamThread-2", "a"), ("a-t1", "a-t1"), (None, None)]
+)
+def test_should_name_the_instance_and_not_its_thread(client_id: str | None, named: str | None) -> None:
+    recorded = running(replace(thread("words-1", 1), client_id=client_id))
+    leave_at(recorded, 7, thread("words-1", 1))
+    assert [each.client_id for each in recorded.group.image.ends] == [named]
 
 
 def test_should_remember_the_last_hundred_instances() -> None:

@@ -8,7 +8,7 @@ import pytest
 from pydantic import BaseModel
 
 from assignor.types import TaskId
-from coordinator_api.group.events import Heartbeat
+from coordinator_api.group.events import Heartbeat, MemberFailure
 from coordinator_api.http.dependencies import JsonBody
 from coordinator_api.http.json_objects import MAX_NESTING
 from coordinator_api.http.models.member_models import (
@@ -31,6 +31,7 @@ PROCESS: dict[str, Any] = {
     "known": "n",
     "notices": [NOTICE, {**NOTICE, "code": "ERRORS_LOGGED"}],
 }
+FAILURE: dict[str, Any] = {"error": "ValueError", "message": "no 'x'", "place": "orders.py:12, in f", "task": "0_1"}
 SUBSCRIPTION: dict[str, Any] = {
     "member_id": "m",
     "group_instance_id": "i",
@@ -45,7 +46,7 @@ KINDS: dict[str, tuple[type[BaseModel], dict[str, Any]]] = {
     "heartbeat": (HeartbeatBody, HEARTBEAT),
     "process heartbeat": (ProcessHeartbeatBody, PROCESS),
     "subscription": (SubscriptionBody, SUBSCRIPTION),
-    "leave": (LeaveBody, {}),
+    "leave": (LeaveBody, {"failure": FAILURE}),
 }
 
 
@@ -75,6 +76,21 @@ def test_should_decode_every_field() -> None:
     )
     assert (joined.subscription, joined.join_id, joined.leave_on_disconnect) == (b"bytes", "j", True)
     assert SubscriptionBody.model_fields["leave_on_disconnect"].default is False
+    assert failure(FAILURE) == MemberFailure("ValueError", "no 'x'", "orders.py:12, in f", "0_1")
+    assert failure({"error": "E"}) == MemberFailure("E")
+    assert LeaveBody.model_validate_json("{}").failure is None
+
+
+def failure(document: dict[str, Any]) -> MemberFailure:
+    body = LeaveBody.model_validate_json(json.dumps({"failure": document}))
+    assert body.failure is not None
+    return body.failure.to_failure()
+
+
+def test_should_replace_what_cannot_be_printed_in_a_failure_by_blanks() -> None:
+    hostile = "a\x1b[2J\n\u202eb"
+    sent = {"error": hostile, "message": hostile, "place": hostile, "task": "t\n__0_1"}
+    assert failure(sent) == MemberFailure("a [2J  b", "a [2J  b", "a [2J  b", "t __0_1")
 
 
 @pytest.mark.parametrize(
@@ -113,6 +129,15 @@ def test_should_decode_every_field() -> None:
         (ProcessHeartbeatBody, {"members": {"a": {}}}, "body.members.a.generation_id: Field required"),
         (ProcessHeartbeatBody, {"known": 7}, "body.known: Input should be a valid string"),
         (ProcessHeartbeatBody, {"members": {"a": 1}}, "body.members.a: Input should be an object"),
+        (LeaveBody, {"failure": "x"}, "body.failure: Input should be an object"),
+        (LeaveBody, {"failure": {}}, "body.failure.error: Field required"),
+        (LeaveBody, {"failure": {"error": ""}}, "body.failure.error: String should have at least 1 character"),
+        (LeaveBody, {"failure": {"error": "x" * 201}}, "body.failure.error: String should have at most 200"),
+        (LeaveBody, {"failure": {**FAILURE, "message": "x" * 1_001}}, "body.failure.message: String should have at"),
+        (LeaveBody, {"failure": {**FAILURE, "message": None}}, "body.failure.message: Input should be a valid string"),
+        (LeaveBody, {"failure": {**FAILURE, "place": "x" * 501}}, "body.failure.place: String should have at most 500"),
+        (LeaveBody, {"failure": {**FAILURE, "task": "x"}}, "body.failure.task: String should match pattern"),
+        (LeaveBody, {"failure": {**FAILURE, "later": "y" * 5_000}}, "body.failure: no more than 4096 bytes"),
     ],
 )
 def test_should_say_what_is_wrong_and_where(model: type[BaseModel], change: dict[str, Any], detail: str) -> None:

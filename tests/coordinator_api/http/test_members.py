@@ -119,3 +119,34 @@ def test_should_show_the_newest_that_a_process_told(member: HttpMember) -> None:
 def test_should_not_listen_to_a_member_that_is_not_in_the_group(member: HttpMember) -> None:
     assert beat(member, DROPPED, member_id="somebody").status_code == 200
     assert told(member) == []
+
+
+FAILURE = {"error": "ValueError", "message": "no amount in 'x'", "place": "orders.py:12, in to_amount", "task": "0_1"}
+
+
+def test_should_show_how_each_instance_ended_and_whether_it_is_back(client: httpx.Client) -> None:
+    group_id = new_group(client)
+    failed, stopped = (HttpMember(client, group_id, client_id=f"words-{n}-StreamThread-1") for n in (1, 2))
+    for member in (failed, stopped):
+        member.subscribe()
+    assert failed.leave(failure=FAILURE).status_code == 204
+    assert stopped.leave().status_code == 204
+
+    ends = client.get(failed.path).json()["ends"]
+
+    no_failure = dict.fromkeys(FAILURE)
+    assert [{**end, "at_ms": 0} for end in ends] == [
+        {"process_id": stopped.process_id, "client_id": "words-2", "at_ms": 0, "reason": "left"}
+        | {**no_failure, "present": False},
+        {"process_id": failed.process_id, "client_id": "words-1", "at_ms": 0, "reason": "left"}
+        | {**FAILURE, "present": False},
+    ]
+    assert ends[0]["at_ms"] >= ends[1]["at_ms"] > 0
+    failed.member_id = None
+    failed.subscribe()
+    assert [end["present"] for end in client.get(failed.path).json()["ends"]] == [False, True]
+
+
+def test_should_not_let_a_member_leave_with_a_failure_that_is_none(member: HttpMember) -> None:
+    assert problem(member.leave(failure={"error": ""})) == (422, "INVALID_REQUEST")
+    assert member.heartbeat().status_code == 200
