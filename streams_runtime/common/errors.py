@@ -18,6 +18,12 @@ def error_text(error: BaseException) -> str:
         return f"<its text fails with {type(broken).__name__}>"
 
 
+def class_name(error: BaseException) -> str:
+    """Returns the name of the error's class, with its module if the class is not one of Python's own."""
+    kind = type(error)
+    return kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
+
+
 class StreamsRuntimeError(AssignorFault):
     """The base class of the runtime's errors. `task_id`: the task in which the error happened; None if it happened in
     no task.

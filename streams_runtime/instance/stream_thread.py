@@ -132,7 +132,11 @@ class StreamThread:
                 _logger.error("stream thread %s failed: %s", self.name, error)
             else:
                 _logger.exception("stream thread %s failed", self.name)
-            self.error = error if isinstance(error, Exception) else StreamsRuntimeError(f"ended by {error!r}")
+            if isinstance(error, Exception):
+                self.error = error
+            else:
+                self.error = StreamsRuntimeError(f"ended by {error!r}")
+                self.error.__cause__ = error
             self.response = self._setting.application.response_to(self.error)
         finally:
             self._shut_down()
@@ -282,8 +286,10 @@ class StreamThread:
             if self.response is ThreadErrorResponse.SHUTDOWN_APPLICATION:
                 self._pass_on_shutdown()
         finally:
+            # Asked before the mailbox ends: after that, the next heartbeat would make the member leave with the error
+            # that its thread has ended.
+            self._member.ask_to_close(failure=self.error)
             self._mailbox.end()
-            self._member.ask_to_close()
             self._work.close()
             self._member.wait()
             self.end = self._member.end
@@ -295,7 +301,7 @@ class StreamThread:
         the session timeout.
         """
         self._mailbox.end(refuses=False)
-        self._member.request_shutdown()
+        self._member.request_shutdown(self.error)
         self._member.wait(self._setting.member.session_timeout_ms / 1000)
 
     def _change_state(self, state: ThreadState) -> None:

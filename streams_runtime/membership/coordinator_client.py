@@ -29,6 +29,7 @@ import tenacity
 from coordinator_client.addresses import CoordinatorAddresses, CoordinatorCall
 from coordinator_client.calls import CallerToken, CoordinatorRefused, NoAnswer, Refusal, addresses_of, group_path
 from coordinator_client.http_client import CoordinatorAnswer, CoordinatorHttpClient
+from streams_runtime.common.failures import ReportedFailure
 from streams_runtime.common.notices import Notice
 from streams_runtime.membership import calls
 
@@ -114,10 +115,20 @@ class CoordinatorClient(AbstractContextManager["CoordinatorClient"]):
         """
         return ProcessHeartbeats(self.addresses, self.token, group_id)
 
-    def leave(self, group_id: str, member_id: str, *, timeout_s: float = ANSWER_TIMEOUT_S) -> None:
-        """Leave the group. Does nothing if the group does not have this member. Raises CoordinatorUnavailable."""
+    def leave(
+        self,
+        group_id: str,
+        member_id: str,
+        *,
+        failure: ReportedFailure | None = None,
+        timeout_s: float = ANSWER_TIMEOUT_S,
+    ) -> None:
+        """Leave the group. Does nothing if the group does not have this member. `failure`: the error because of which
+        the member leaves, or None. Raises CoordinatorUnavailable.
+        """
         call = CoordinatorCall(_member_path(group_id, member_id), timeout_s)
-        _call(self._http, "DELETE", call, accept=(_NOT_FOUND,))
+        body = {} if failure is None else {"json": {"failure": failure.document()}}
+        _call(self._http, "DELETE", call, accept=(_NOT_FOUND,), **body)
 
     def declare(
         self,

@@ -257,16 +257,22 @@ class RejoinAsked(MemberEvent):
 
 @dataclass(frozen=True, slots=True)
 class ShutdownAsked(MemberEvent):
-    """The task holder wants the leader to end every member of the group, including this member. Source: KIP-671."""
+    """The task holder wants the leader to end every member of the group, including this member. `failure`: the error of
+    the task holder, which the member reports when it leaves; None if the task holder has not failed. Source: KIP-671.
+    """
+
+    failure: BaseException | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class CloseAsked(MemberEvent):
     """The owner wants the member to commit and close all tasks, and then to end. `membership`: whether the member
-    leaves the group.
+    leaves the group. `failure`: the error that ended the task holder, which the member reports when it leaves; None if
+    the member is stopped.
     """
 
     membership: GroupMembershipOperation = GroupMembershipOperation.LEAVE_GROUP
+    failure: BaseException | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -296,8 +302,11 @@ class SendFetch:
 
 @dataclass(frozen=True, slots=True)
 class SendLeave:
+    """Leave the group. `failure`: the error because of which the member leaves; None if the member was stopped."""
+
     call: int
     member_id: str
+    failure: BaseException | None = None
 
 
 @dataclass(frozen=True, slots=True)

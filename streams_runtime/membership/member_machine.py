@@ -146,7 +146,8 @@ class MemberMachine:
             case events.TimerDue(timer):
                 if self._outstanding.takes_timer(timer):
                     self._waited()
-            case events.CloseAsked(membership):
+            case events.CloseAsked(membership, failure):
+                self._departure.holder_failed(failure)
                 self._asked_to_close(membership)
             case events.TasksLost() | events.RejoinAsked() | events.ShutdownAsked():
                 self._asked_by_holder(event)
@@ -158,7 +159,8 @@ class MemberMachine:
                     self._news.lost = reason
             case events.RejoinAsked():
                 self._news.rejoin_asked = True
-            case events.ShutdownAsked():
+            case events.ShutdownAsked(failure):
+                self._departure.holder_failed(failure)
                 self._shutdown_requested = True
                 self._news.rejoin_asked = True
         self._act_when_free()

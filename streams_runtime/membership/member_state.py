@@ -231,8 +231,8 @@ class Outstanding:
     def fetch(self, member_id: str, min_generation: int) -> None:
         self._effects.append(events.SendFetch(self._next_call(), member_id, min_generation))
 
-    def leave(self, member_id: str) -> None:
-        self._effects.append(events.SendLeave(self._next_call(), member_id))
+    def leave(self, member_id: str, failure: BaseException | None) -> None:
+        self._effects.append(events.SendLeave(self._next_call(), member_id, failure))
 
     def give(self, *orders: events.Order) -> None:
         """Give one or more orders to the task holder. The orders form a series. The series is done when its last order
@@ -315,6 +315,7 @@ class Departure:
         self.end: events.MemberEnd | None = None
         self.membership = events.GroupMembershipOperation.LEAVE_GROUP
         self._failure: BaseException | None = None
+        self._holder_failure: BaseException | None = None
         self._standing = standing
         self._outstanding = outstanding
 
@@ -326,13 +327,19 @@ class Departure:
         """Store the error that ends the member. Does nothing if an earlier error is stored."""
         self._failure = self._failure or error
 
+    def holder_failed(self, error: BaseException | None) -> None:
+        """Store the error of the task holder. The leave call reports this error, and not a later error of the member,
+        which may only follow from the end of the task holder. Does nothing for None, or if an earlier error is stored.
+        """
+        self._holder_failure = self._holder_failure or error
+
     def leave(self) -> Phase:
         outstanding = self._outstanding
         if self.membership is events.GroupMembershipOperation.REMAIN_IN_GROUP:
             return self.finish()
         if self._standing.member_id is not None:
             outstanding.give_up_call()
-            outstanding.leave(self._standing.member_id)
+            outstanding.leave(self._standing.member_id, self._holder_failure or self._failure)
         elif outstanding.call_is_out:
             outstanding.wait(LAST_JOIN_WAIT_MS)
         else:

@@ -36,6 +36,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import KW_ONLY, InitVar, dataclass, field
 
 from assignor.types import TaskId
+from streams_runtime.common.failures import reported_failure
 from streams_runtime.common.notices import NoticeBoard
 from streams_runtime.membership import calls
 from streams_runtime.membership import member_events as events
@@ -140,12 +141,15 @@ class GroupMember:
         self._handle(self, events.Started())
 
     def ask_to_close(
-        self, membership: events.GroupMembershipOperation = events.GroupMembershipOperation.LEAVE_GROUP
+        self,
+        membership: events.GroupMembershipOperation = events.GroupMembershipOperation.LEAVE_GROUP,
+        failure: BaseException | None = None,
     ) -> None:
         """Make the member commit and close its tasks, and then end. `membership`: whether the member leaves the group.
-        This method does not wait. Only the first call has an effect.
+        `failure`: the error of the task holder, which the member reports to the coordinator if it has not left yet.
+        This method does not wait. Only the `membership` of the first call has an effect.
         """
-        self._handle(self, events.CloseAsked(membership))
+        self._handle(self, events.CloseAsked(membership, failure))
 
     def wait(self, timeout_s: float | None = None) -> bool:
         """Wait until the member has ended. Returns False if the member has not ended after `timeout_s`. The thread that
@@ -171,9 +175,11 @@ class GroupMember:
         """Returns the present offset sums of the task holder."""
         return self.holder.offset_sums()
 
-    def request_shutdown(self) -> None:
-        """Ask the leader to end every member of the group, including this member. Source: KIP-671."""
-        self._handle(self, events.ShutdownAsked())
+    def request_shutdown(self, failure: BaseException | None = None) -> None:
+        """Ask the leader to end every member of the group, including this member. `failure`: as in `ask_to_close`.
+        Source: KIP-671.
+        """
+        self._handle(self, events.ShutdownAsked(failure))
 
     def has_come_to_its_end(self, ended: events.MemberEnded) -> None:
         """Store the reason why the member has ended. Only `ProcessMembership` may call this method."""
@@ -330,8 +336,10 @@ class ProcessMembership:
                         self._group_id, member_id, min_generation=min_generation, wait_ms=0
                     )
                     return events.FetchReplied(call, fetched)
-                case events.SendLeave(call, member_id):
-                    self._client.leave(self._group_id, member_id, timeout_s=calls.LEAVE_TIMEOUT_MS / 1000)
+                case events.SendLeave(call, member_id, error):
+                    failure = None if error is None else reported_failure(error)
+                    timeout_s = calls.LEAVE_TIMEOUT_MS / 1000
+                    self._client.leave(self._group_id, member_id, failure=failure, timeout_s=timeout_s)
                     return events.LeaveReplied(call)
         except Exception as error:
             _logger.debug("group %s: a call failed: %s", self._group_id, error)

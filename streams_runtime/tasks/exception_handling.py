@@ -27,14 +27,10 @@ letter also has a header that Kafka does not add: the id of the Streams task.
 """
 
 import logging
-import os
 import struct
-import sysconfig
 import traceback
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import lru_cache
-from pathlib import Path
 from types import TracebackType
 from typing import Any
 
@@ -45,8 +41,10 @@ from streams_runtime.common.errors import (
     SerdeMismatch,
     StreamsRuntimeError,
     WrongBatchResult,
+    class_name,
     error_text,
 )
+from streams_runtime.common.failures import innermost_line, is_users_file
 from streams_runtime.common.losses import ALREADY_A_NOTICE, DropReason, TaskLosses
 from streams_runtime.common.notices import one_line
 from streams_runtime.common.records import Headers, Record, RecordMetadata
@@ -84,13 +82,6 @@ _REASONS = {
 WRONG_TYPE = (TypeError, AttributeError, struct.error)
 """A serializer raises one of these errors if the type of the object does not fit the serde. In Kafka, this is a
 ClassCastException.
-"""
-
-_INSTALLED_PREFIXES = (
-    "<frozen ",
-    *(sysconfig.get_path(kind) + os.sep for kind in ("stdlib", "platstdlib", "purelib", "platlib")),
-)
-"""The paths of installed files begin with these prefixes. The user's code is in other paths, and not in this package.
 """
 
 _logger = logging.getLogger(__name__)
@@ -133,7 +124,7 @@ def described(record: FailedRecord) -> str:
         failed = f"punctuation at {record.timestamp_ms}"
     else:
         failed = f"record topic={topic}, partition={partition}, offset={offset}"
-    error = f"{_class_name(record.error)}: {error_text(record.error)}{_raised_at(record.error)}"
+    error = f"{class_name(record.error)}: {error_text(record.error)}{_raised_at(record.error)}"
     return f"task={record.task_id}, node={record.node}, {failed}: {error}"
 
 
@@ -141,19 +132,8 @@ def _raised_at(error: Exception) -> str:
     """Returns the innermost line of the user's code in the traceback, as text. Returns "" if the traceback has no line
     of the user's code.
     """
-    for frame, line in reversed(list(traceback.walk_tb(error.__traceback__))):
-        if _is_users_file(frame.f_code.co_filename):
-            return f" ({frame.f_code.co_filename}, line {line}, in {frame.f_code.co_name})"
-    return ""
-
-
-@lru_cache
-def _is_users_file(name: str) -> bool:
-    # The path comes from the code object and not from `__file__`. On Spark executors this package is in an archive, and
-    # the paths in code objects are relative.
-    # The paths in compiled modules begin with the package.
-    own = Path(_raised_at.__code__.co_filename).parents[1]
-    return not os.path.normpath(name).startswith((f"{own}{os.sep}", f"{own.name}{os.sep}", *_INSTALLED_PREFIXES))
+    line = innermost_line(error)
+    return "" if line is None else f" ({line.file}, line {line.line}, in {line.function})"
 
 
 def _add_callers(error: Exception) -> None:
@@ -167,7 +147,7 @@ def _add_callers(error: Exception) -> None:
         # the frames above the task's frame do not belong to the topology
         if frame.f_globals.get("__name__") == _TASK_MODULE:
             break
-        if _is_users_file(frame.f_code.co_filename):
+        if is_users_file(frame.f_code.co_filename):
             trace = TracebackType(trace, frame, frame.f_lasti, line)
     error.__traceback__ = trace
 
@@ -181,7 +161,7 @@ def dead_letter_headers(record: FailedRecord) -> Headers:
     trace = "".join(traceback.format_exception(error))
     return (
         *record.headers,
-        (HEADER_EXCEPTION, _class_name(error).encode()),
+        (HEADER_EXCEPTION, class_name(error).encode()),
         (HEADER_MESSAGE, error_text(error).encode()),
         (HEADER_STACKTRACE, trace.encode(errors="backslashreplace")),
         (HEADER_TOPIC, topic.encode() if topic else None),
@@ -260,7 +240,7 @@ class ExceptionHandling:
                 raise ValueError("only the handler of production errors may return RETRY")
         except Exception as error:
             raise ProcessingFailed(
-                f"the {kind} handler itself failed ({_class_name(error)}: {error_text(error)}) on {described(record)}",
+                f"the {kind} handler itself failed ({class_name(error)}: {error_text(error)}) on {described(record)}",
                 record.task_id,
             ) from record.error
         return response
@@ -333,10 +313,5 @@ def _last_dropped_text(record: FailedRecord) -> str:
     """Returns the end of a message about dropped records: the position and the error of the last dropped record."""
     topic, partition, offset = record.metadata
     where = "a punctuation" if offset < 0 else f"{topic}-{partition} at offset {offset}"
-    error, message = _class_name(record.error), one_line(error_text(record.error), _LONGEST_MESSAGE)
+    error, message = class_name(record.error), one_line(error_text(record.error), _LONGEST_MESSAGE)
     return f"(the last: {where}, {error}: {message})" if message else f"(the last: {where}, {error})"
-
-
-def _class_name(error: Exception) -> str:
-    kind = type(error)
-    return kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"

@@ -15,6 +15,7 @@ from typing import Any
 from assignor.types import TaskId
 from coordinator_api.group.subscriptions import assigned_tasks, subscription_info
 from coordinator_client.addresses import CoordinatorAddresses
+from streams_runtime.common.failures import ReportedFailure
 from streams_runtime.common.notices import Notice
 from streams_runtime.instance.thread_listener import TaskRestored, ThreadListener
 from streams_runtime.membership.calls import (
@@ -115,9 +116,16 @@ class RecordedClient(CoordinatorClient):
     def process_heartbeats(self, group_id: str) -> ProcessHeartbeats:
         return RecordedHeartbeats(self.addresses, group_id, self._recorder)
 
-    def leave(self, group_id: str, member_id: str, *, timeout_s: float = ANSWER_TIMEOUT_S) -> None:
+    def leave(
+        self,
+        group_id: str,
+        member_id: str,
+        *,
+        failure: ReportedFailure | None = None,
+        timeout_s: float = ANSWER_TIMEOUT_S,
+    ) -> None:
         with self._recorder.call(group_id, "leave", {"member_id": member_id}):
-            super().leave(group_id, member_id, timeout_s=timeout_s)
+            super().leave(group_id, member_id, failure=failure, timeout_s=timeout_s)
 
 
 class RecordedHeartbeats(ProcessHeartbeats):

@@ -372,12 +372,12 @@ class _Member:
     def member(self, *_: Any, **__: Any) -> _Member:
         return self
 
-    def ask_to_close(self) -> None: ...
+    def ask_to_close(self, *, failure: Exception | None) -> None: ...
 
     def wait(self, _timeout_s: float | None = None) -> bool:
         return True
 
-    def request_shutdown(self) -> None: ...
+    def request_shutdown(self, _failure: Exception | None) -> None: ...
 
     def request_rejoin(self) -> None:
         self._thread.wants_rejoin = True

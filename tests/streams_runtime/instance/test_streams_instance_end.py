@@ -1,5 +1,6 @@
 """How an instance ends: closed, stopped, by an error, by another instance's error; and what it bears without."""
 
+import inspect
 import threading
 import time
 from pathlib import Path
@@ -16,7 +17,7 @@ from streams_runtime import (
 )
 from streams_runtime.configs import DEFAULT_SESSION_TIMEOUT_MS
 from tests.streams_runtime.running_group import SOME_LINES, Group
-from tests.streams_runtime.word_counting import LINES, TIMEOUT_S, create_topics, wait_for
+from tests.streams_runtime.word_counting import LINES, TIMEOUT_S, SplitLine, create_topics, wait_for
 
 
 def test_should_end_with_the_error_when_a_processor_fails_and_nobody_says_otherwise(group: Group) -> None:
@@ -29,6 +30,20 @@ def test_should_end_with_the_error_when_a_processor_fails_and_nobody_says_otherw
     assert "0_0" in str(error)
     assert LINES in str(error)
     assert instance.status().threads[0].state == "dead"
+
+    (end,) = group.client.describe(group.id)["ends"]
+    line = inspect.getsourcelines(SplitLine.process)[1] + 3
+    assert end.pop("at_ms") > 0
+    assert end.pop("client_id") in ("a-0", "a-1"), "that of the thread that left last"
+    assert end == {
+        "process_id": str(instance.process_id),
+        "reason": "left",
+        "error": "ValueError",
+        "message": "a poisoned line",
+        "place": f"word_counting.py:{line}, in process",
+        "task": "0_0",
+        "present": False,
+    }
 
 
 def test_should_end_every_instance_when_the_handler_says_shutdown_application(group: Group) -> None:
@@ -43,6 +58,8 @@ def test_should_end_every_instance_when_the_handler_says_shutdown_application(gr
     assert first.wait(TIMEOUT_S) is InstanceState.ERROR
     assert second.wait(TIMEOUT_S) is InstanceState.ERROR
     assert len(first.errors + second.errors) == 1, "one failed, the other was told"
+    ends = group.client.describe(group.id)["ends"]
+    assert sorted(end["message"] or "" for end in ends) == ["", "a poisoned line"]
 
 
 def test_should_wait_for_topics_that_the_leader_creates_a_moment_later(group: Group, tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ import tenacity
 from assignor.errors import InputError
 from assignor.types import TaskId
 from coordinator_client.calls import CoordinatorRefused, Refusal
+from streams_runtime.common.failures import ReportedFailure
 from streams_runtime.membership import calls
 from streams_runtime.membership.coordinator_client import CoordinatorClient, Patience, pause_s
 from streams_runtime.queries.client import StateStoreClient
@@ -49,7 +50,15 @@ def test_should_send_what_is_known_when_joining_and_no_more(
 def test_should_escape_names_in_addresses() -> None:
     with stub_service(Answer(204)) as service, CoordinatorClient(service.url) as client:
         client.leave("a/b", "m?n c")
-        assert [asked.path for asked in service.asked] == ["/v1/groups/a%2Fb/members/m%3Fn%20c"]
+        assert [(asked.path, asked.body) for asked in service.asked] == [("/v1/groups/a%2Fb/members/m%3Fn%20c", None)]
+
+
+def test_should_send_the_failure_with_a_leave() -> None:
+    failure = ReportedFailure("ValueError", "no amount", "orders.py:12, in to_amount", "0_1")
+    with stub_service(Answer(204)) as service, CoordinatorClient(service.url) as client:
+        client.leave("g", "m", failure=failure)
+        texts = {"error": "ValueError", "message": "no amount", "place": "orders.py:12, in to_amount", "task": "0_1"}
+        assert [asked.body for asked in service.asked] == [{"failure": texts}]
 
 
 def test_should_give_one_recorded_rebalance() -> None:

@@ -32,6 +32,8 @@ EVENTS: dict[str, on.MemberEvent] = {
     "rejoin asked": on.RejoinAsked(),
     "shutdown asked": on.ShutdownAsked(),
     "close asked": on.CloseAsked(),
+    "close asked after an error": on.CloseAsked(failure=ValueError("no amount")),
+    "shutdown asked after an error": on.ShutdownAsked(ValueError("no amount")),
     "close asked remaining": on.CloseAsked(on.GroupMembershipOperation.REMAIN_IN_GROUP),
     "tasks lost": on.TasksLost("migrated"),
     "member fails": on.MemberFailed(RuntimeError("no sums")),
@@ -146,9 +148,9 @@ class Member:
             case on.SendFetch(call, _, min_generation):
                 self.call = call
                 return f"fetch {min_generation}"
-            case on.SendLeave(call, member_id):
+            case on.SendLeave(call, member_id, failure):
                 self.call = call
-                return f"leave as {member_id}"
+                return f"leave as {member_id}" + ("" if failure is None else f" because of {failure!r}")
             case on.GiveOrder(number, order):
                 self.order = number
                 match order:
