@@ -38,6 +38,18 @@ groups = typer.Typer(help="The groups of a running coordinator.", no_args_is_hel
 
 _INDENT = 14
 _PROCESS_DIGITS = 8
+_SHOWN_ENDS = 5
+"""The number of ended instances that `groups describe` shows without `-o wide`."""
+
+_LEFT = "left"
+_HOW = {
+    _LEFT: "stopped",
+    "session-expired": "killed or lost (session expired)",
+    "never-heard-from": "killed or lost (no request since its join)",
+    "disconnected": "killed or lost (connection broke)",
+    "rebalance-timeout": "too slow or lost (did not rejoin in time)",
+    "assignment-not-fetched": "too slow or lost (did not fetch its assignment)",
+}
 _LEVER_NAMES = {"rejoin_grace": "rejoin grace", "pause": "paused"}
 
 
@@ -60,6 +72,18 @@ def _until(time_ms: int | None, view: View) -> str:
 
 def _process(process_id: str | None, view: View) -> str | None:
     return process_id if view.wide or process_id is None else process_id[:_PROCESS_DIGITS]
+
+
+def _how(end: Any) -> str:
+    how = "failed" if end["error"] else _HOW.get(end["reason"], end["reason"])
+    return f"{how}, back" if end["present"] else how
+
+
+def _error(end: Any) -> str:
+    """The error of an ended instance. A process that was killed could not report one."""
+    if end["error"]:
+        return f"{end['error']}: {end['message']}" if end["message"] else end["error"]
+    return "" if end["reason"] == _LEFT else "left no error"
 
 
 _GROUPS: Sequence[Cell] = (
@@ -85,6 +109,15 @@ _MEMBERS: Sequence[Cell] = (
     (Column("WARM-UP", right=True), lambda member, view: len(member["warm_up"])),
     (Column("ENDPOINT", wide=True), lambda member, view: member["user_endpoint"]),
 )
+_ENDS: Sequence[Cell] = (
+    (Column("AGO", right=True), lambda end, view: age_text(end["at_ms"], view.now_ms)),
+    (Column("INSTANCE", shorten=True), lambda end, view: end["client_id"]),
+    (Column("PROCESS"), lambda end, view: _process(end["process_id"], view)),
+    (Column("HOW", wrap=True), lambda end, view: _how(end)),
+    (Column("ERROR", wrap=True), lambda end, view: _error(end)),
+    (Column("PLACE", wrap=True, optional=True), lambda end, view: end["place"]),
+    (Column("TASK", optional=True), lambda end, view: end["task"]),
+)
 _TASKS: Sequence[Cell] = (
     (Column("TASK"), lambda copy, view: copy["task"]),
     (Column("ROLE"), lambda copy, view: copy["role"]),
@@ -106,10 +139,13 @@ def list_groups(calls: CoordinatorCalls, output: ResultOutput) -> None:
 @groups.command("describe", epilog=example("groups describe orders", "groups describe orders --watch"))
 @options_of(calls=CoordinatorCalls, output=output_from_options)
 def describe_group(group: GroupArgument, calls: CoordinatorCalls, output: ResultOutput) -> None:
-    """Show a group's state, its members and its tasks.
+    """Show a group's state, its members, its tasks and how its last instances ended.
 
     Each active, standby and warm-up task has a line with its role and its lag. A copy that restores its state also has
     the time that this takes at its speed of the last seconds. Advice for the operator is at the top.
+
+    An instance that ended has a line with its error and the line of your code that raised it. A process that was
+    killed left no error. The newest five are shown, and up to a hundred with -o wide.
     """
     output.show(lambda: calls.get(group_path(group)), _group_description)
 
@@ -235,7 +271,19 @@ def _group_description(document: Any, view: View) -> str:
         source = f"{_process(notice['process_id'], view)}, {age_text(notice['at_ms'], view.now_ms)} ago"
         lines.append(paragraph(f"{notice['code']}:", f"{notice['text']} ({source})", view, indent=2))
     lines += ["", document_table("No members.", _MEMBERS, members, view)]
-    return "\n".join([*lines, "", document_table("No tasks.", _TASKS, tasks, view)])
+    return "\n".join([*lines, "", document_table("No tasks.", _TASKS, tasks, view), *ended_instances(document, view)])
+
+
+def ended_instances(document: Any, view: View) -> list[str]:
+    """The lines about the instances that ended, newest first. There are none if no instance is known to have ended. A
+    service of an older release reports no ends.
+    """
+    ends = document.get("ends", ())
+    if not ends:
+        return []
+    shown = ends if view.wide else ends[:_SHOWN_ENDS]
+    more = f" (the newest {len(shown)} of {len(ends)}; -o wide shows all)" if len(shown) < len(ends) else ""
+    return ["", f"ENDED INSTANCES{more}", document_table("", _ENDS, shown, view)]
 
 
 def _notes(document: Any, view: View) -> Iterator[tuple[str, str]]:
@@ -279,6 +327,11 @@ def _advice_without_members(document: Any) -> str:
         return ""
     if not document["generation_id"]:
         return "Nobody has joined yet. Start instances, and give them the address of this coordinator."
+    if document.get("ends"):
+        return (
+            "Nobody is left. ENDED INSTANCES below says how each instance ended, and the log of an instance says more. "
+            "Start instances to go on."
+        )
     return (
         "Nobody is left: the members have left, or were silent for their session.timeout.ms. The service's log says "
         "which (member_removed, with the reason), the log of each instance says why. Start instances to go on."

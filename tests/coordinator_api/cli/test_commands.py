@@ -15,6 +15,7 @@ import pytest
 from assignor.errors import InputError
 from assignor_cli.tables import View
 from coordinator_api.cli.client import call
+from coordinator_api.cli.group_commands import ended_instances
 from coordinator_api.cli.rebalance_commands import rebalance_list
 from coordinator_api.settings import setting_rows
 from tests import program
@@ -77,7 +78,48 @@ def test_should_say_what_to_do_about_a_group_without_members(service: ServicePro
     assert "what to do" not in assignor(*where)[1]
 
     member.leave()
-    assert "\nwhat to do:   Nobody is left: the members have left, or were silent" in assignor(*where)[1]
+    assert "\nwhat to do:   Nobody is left. ENDED INSTANCES below says how each" in assignor(*where)[1]
+
+
+def test_should_show_how_instances_ended_the_newest_first(service: ServiceProcess, client: httpx.Client) -> None:
+    group_id = new_group(client, partitions=2)
+    members = [HttpMember(client, group_id, client_id=f"words-{n}-StreamThread-1") for n in range(7)]
+    for member in members:
+        member.subscribe()
+    failure = {"error": "ValueError", "message": "no amount in '\x1b[31mx'", "place": "orders.py:12, in to_amount"}
+    for member in members[:-1]:
+        member.leave()
+    members[-1].leave(failure={**failure, "task": "0_1"})
+    where = ("groups", "describe", group_id, "--coordinator", service.url)
+
+    narrow = assignor(*where)[1].partition("\nENDED INSTANCES")[2]
+    wide = assignor(*where, "-o", "wide")[1].partition("\nENDED INSTANCES\n")[2]
+
+    assert narrow.startswith(" (the newest 5 of 7; -o wide shows all)\n")
+    assert max(map(len, narrow.splitlines())) <= 80
+    assert re.search(r"^AGO +INSTANCE +PROCESS +HOW +ERROR +PLACE +TASK$", narrow, re.MULTILINE)
+    assert len(wide.splitlines()) == 1 + len(members)
+    newest, *_, oldest = (re.split(" {2,}", line.strip()) for line in wide.splitlines()[1:])
+    assert newest[1:4] == ["words-6", members[-1].process_id, "failed"]
+    assert newest[4:] == ["ValueError: no amount in ' [31mx'", "orders.py:12, in to_amount", "0_1"]
+    assert oldest[1:] == ["words-0", members[0].process_id, "stopped", "-", "-", "-"]
+
+
+@pytest.mark.parametrize(
+    ("end", "how", "error"),
+    [
+        ({}, "stopped", "-"),
+        ({"error": "KeyError", "message": "", "reason": "disconnected"}, "failed", "KeyError"),
+        ({"reason": "session-expired"}, "killed or lost (session expired)", "left no error"),
+        ({"reason": "disconnected", "present": True}, "killed or lost (connection broke), back", "left no error"),
+        ({"reason": "of-a-later-release"}, "of-a-later-release", "left no error"),
+    ],
+)
+def test_should_say_in_plain_words_how_an_instance_ended(end: dict[str, object], how: str, error: str) -> None:
+    nothing: dict[str, object] = dict.fromkeys(("client_id", "error", "message", "place", "task"))
+    usual = {"process_id": "p", "at_ms": 0, "reason": "left", "present": False}
+    row = ended_instances({"ends": [{**nothing, **usual, **end}]}, View(200))[-1].splitlines()[-1]
+    assert re.split(" {2,}", row.strip())[3:5] == [how, error]
 
 
 def test_should_show_how_far_warm_ups_are(service: ServiceProcess, client: httpx.Client, member: HttpMember) -> None:
