@@ -73,13 +73,18 @@ class StreamThread:
     def start(self) -> None:
         self._thread.start()
 
-    def ask_to_close(self, membership: GroupMembershipOperation = GroupMembershipOperation.LEAVE_GROUP) -> None:
+    def ask_to_close(
+        self,
+        membership: GroupMembershipOperation = GroupMembershipOperation.LEAVE_GROUP,
+        failure: Exception | None = None,
+    ) -> None:
         """Make the thread commit, write checkpoints, and end. `membership`: whether the thread's member leaves the
-        group. This method does not wait for the end. Any thread may call `ask_to_close`.
+        group. `failure`: the error that ends the instance, which the member reports when it leaves; None if the
+        instance is stopped. This method does not wait for the end. Any thread may call `ask_to_close`.
         """
         if self.state is ThreadState.CREATED:
             self._mailbox.end()  # before its start, a thread carries out no orders
-        self._member.ask_to_close(membership)
+        self._member.ask_to_close(membership, failure)
 
     def join(self, timeout_s: float | None = None) -> None:
         self._thread.join(timeout_s)

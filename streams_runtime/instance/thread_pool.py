@@ -49,6 +49,7 @@ class ThreadPool:
         self._has_started = False
         self._ending = False
         self._membership = GroupMembershipOperation.LEAVE_GROUP
+        self._failure: Exception | None = None
         self.has_failed = False
         self.errors: list[Exception] = []
 
@@ -123,8 +124,10 @@ class ThreadPool:
 
     def fail(self, error: Exception, response: ThreadErrorResponse) -> None:
         """Make `supervise` end every thread, because of an error of the instance's global thread. `response`: the
-        decision of the user's handler. The global thread is never replaced.
+        decision of the user's handler. The global thread is never replaced. The global thread is no member of the
+        group, so the members of the stream threads report its error when they leave.
         """
+        self._failure = error
         self._keep(error)
         if response is ThreadErrorResponse.SHUTDOWN_APPLICATION:
             for thread in self:
@@ -221,7 +224,7 @@ class ThreadPool:
             threads = tuple(self)
         # All threads are asked to close before the first thread is joined, so all threads close at the same time.
         for thread in threads:
-            thread.ask_to_close(self._membership)
+            thread.ask_to_close(self._membership, self._failure)
         for thread in threads:
             thread.join()
         self.errors += [thread.error for thread in threads if thread.error and thread.error not in self.errors]

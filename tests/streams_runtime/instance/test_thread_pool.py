@@ -24,12 +24,14 @@ class ToldThread:
         self.error: Exception | None = None
         self.response: ThreadErrorResponse | None = None
         self.end: MemberEnd | None = None
+        self.reports: Exception | None = None
         self._pool = pool
 
     def start(self) -> None:
         self.become(ThreadState.RUNNING)
 
-    def ask_to_close(self, membership: object = None) -> None:
+    def ask_to_close(self, membership: object = None, failure: Exception | None = None) -> None:
+        self.reports = failure
         self.become(ThreadState.DEAD)
 
     def join(self) -> None:
@@ -213,3 +215,13 @@ def test_should_keep_the_last_errors_only(pool: Pool, monkeypatch: pytest.Monkey
     pool.wait()
 
     assert [str(error) for error in pool.threads.errors] == ["error 3", "error 4"]
+
+
+def test_should_let_the_members_report_the_error_of_the_global_thread(pool: Pool) -> None:
+    pool.start(2)
+    error = ValueError("of the global thread")
+
+    pool.threads.fail(error, ThreadErrorResponse.SHUTDOWN_CLIENT)
+    pool.wait()
+
+    assert [thread.reports for thread in pool.made] == [error, error]
