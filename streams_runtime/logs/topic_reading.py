@@ -69,17 +69,34 @@ def read_topic(
     partitions = partitions_of(log, topic)
     ends = log.end_offsets(partitions, isolation)
     begins = log.begin_offsets(partitions)
+    ranges = {partition: range(begins[partition], ends[partition]) for partition in partitions}
+    yield from read_offsets(log, ranges, keys, values, isolation=isolation)
+
+
+def read_offsets(
+    log: Log,
+    ranges: Mapping[TopicPartition, range],
+    key_serde: Serde[K],
+    value_serde: Serde[V],
+    *,
+    isolation: IsolationLevel = IsolationLevel.READ_COMMITTED,
+) -> Iterator[ConsumedRecord[K | None, V | None]]:
+    """Yields the records of each partition whose offsets are in the range of the partition. The records of each
+    partition are in order.
+
+    `ranges`: the offsets to read; no range ends above the end offset of its partition. Raises UndecodableRecord,
+    LogTimeout, OffsetOutOfRange.
+    """
     with closing(log.consumer(isolation)) as consumer:
-        left = {partition for partition in partitions if begins[partition] < ends[partition]}
+        left = {partition for partition, offsets in ranges.items() if offsets}
         consumer.assign(left)
         for partition in left:
-            consumer.seek(partition, begins[partition])
+            consumer.seek(partition, ranges[partition].start)
         while left:
             for batch in consumer.poll(_POLL_MS, _POLL_RECORDS):
-                yield from (
-                    record for record in consumed_records(batch, keys, values) if record.offset < ends[batch.partition]
-                )
-            left = {each for each in left if (consumer.position(each) or 0) < ends[each]}
+                end = ranges[batch.partition].stop
+                yield from (record for record in consumed_records(batch, key_serde, value_serde) if record.offset < end)
+            left = {each for each in left if (consumer.position(each) or 0) < ranges[each].stop}
             consumer.assign(left)
 
 
