@@ -184,7 +184,16 @@ _TOPOLOGY = """Topologies:
     Source: KSTREAM-SOURCE-0000000000 (topics: [a])
       --> none
 """
-_OF_ARGUMENTS = {"FILE...": SMOKE, "INPUT...": SMOKE, "A": SMOKE, "B": SMOKE, "MODULE:APP": "os:path", "GROUP": "group"}
+_OF_ARGUMENTS = {
+    "FILE...": SMOKE,
+    "INPUT...": SMOKE,
+    "A": SMOKE,
+    "B": SMOKE,
+    "MODULE:APP": "os:path",
+    "GROUP": "group",
+    "PARTITION": "0",
+    "OFFSET": "0",
+}
 _OF_OPTIONS = {
     "--bootstrap-server": "embedded:log",
     "--grid": "num.standby.replicas=0",
@@ -198,6 +207,7 @@ _OF_OPTIONS_OF = {"lead": {"--bootstrap-server": "127.0.0.1:9"}}
 _FIRST = {
     "record": ["--bootstrap-server", "127.0.0.1:9", "--group", "group"],
     "consume": ["--from-beginning", "--until-end"],
+    "dead-letters retry": ["--record", "0:0", "--skip-refused"],
     "explain": [SMOKE],
 }
 """What else a command needs to read its other arguments."""

@@ -20,6 +20,13 @@ def claims_topic(group_id: str) -> str:
     return f"{group_id}-claims"
 
 
+def has_internal_suffix(topic: str) -> bool:
+    """Returns True if the name ends as the names of internal topics do. The name does not say to which application the
+    topic belongs, and a topic of a user may have such a name.
+    """
+    return _INTERNAL.match(topic) is not None
+
+
 def is_internal_topic(application_id: str, topic: str, others: Iterable[str] = ()) -> bool:
     """Returns True for an internal topic of the application.
 
@@ -27,6 +34,6 @@ def is_internal_topic(application_id: str, topic: str, others: Iterable[str] = (
     """
     if topic == claims_topic(application_id):
         return True
-    if not topic.startswith(f"{application_id}-") or _INTERNAL.match(topic) is None:
+    if not topic.startswith(f"{application_id}-") or not has_internal_suffix(topic):
         return False
     return not any(other.startswith(f"{application_id}-") and topic.startswith(f"{other}-") for other in others)

@@ -18,7 +18,15 @@ from assignor.types import JAVA_INT_MAX, JAVA_LONG_MAX, Offsets, TopicPartition
 from assignor_cli.console import EXIT_INTERRUPTED, EXIT_NO, EXIT_NOBODY_READS, EXIT_UNUSABLE, leave, print_message
 from assignor_cli.option_groups import options_of
 from assignor_cli.output import Format, FormatOption, data_text
-from streams_runtime.cli.data_options import LogAddress, SchemaRegistry, check_one_choice, count_text, time_ms
+from streams_runtime.cli.data_options import (
+    KeyDeserializer,
+    LogAddress,
+    SchemaRegistry,
+    ValueDeserializer,
+    check_one_choice,
+    count_text,
+    time_ms,
+)
 from streams_runtime.cli.named_serdes import NAMES, named_serde
 from streams_runtime.logs.base import Consumer, IsolationLevel, Log, RecordBatch
 
@@ -29,10 +37,6 @@ if TYPE_CHECKING:
 _POLL_S = 0.2
 _POLL_RECORDS = 2_000
 
-_SERDE_HELP = (
-    "string, boolean, short, integer, long, float, double, uuid, void, json, bytes (base64), list-of-string, "
-    "time-windowed-string, session-windowed-string and so on; of a schema registry: avro, json-schema, protobuf"
-)
 _OFFSET_HELP = "Start at earliest, latest, an offset, or -N for the last N records of each partition. Default: latest."
 _SINCE_HELP = "Start at the first record since this time: milliseconds, or 2026-11-22T19:00:00Z."
 _ISOLATION_HELP = "read_committed leaves out records of open and aborted transactions; read_uncommitted shows them."
@@ -97,10 +101,8 @@ class ConsumeOptions:
 class LineOptions:
     """The options that determine the output for each record."""
 
-    key_deserializer: Annotated[str, typer.Option(metavar="NAME", help=f"Type of keys: {_SERDE_HELP}.")] = "string"
-    value_deserializer: Annotated[
-        str, typer.Option(metavar="NAME", help="Type of values, as for --key-deserializer.")
-    ] = "string"
+    key_deserializer: KeyDeserializer = "string"
+    value_deserializer: ValueDeserializer = "string"
     schema_registry: SchemaRegistry = None
     print_key: Annotated[bool, typer.Option("--print-key", help="Print the key as well.")] = False
     print_timestamp: Annotated[bool, typer.Option("--print-timestamp", help="Print the timestamp in milliseconds.")] = (

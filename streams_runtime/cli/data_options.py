@@ -47,6 +47,16 @@ SchemaRegistry = Annotated[
         help=f"Registry with the schemas of avro, json-schema and protobuf. Default: {REGISTRY_VARIABLE}.",
     ),
 ]
+_DESERIALIZER_HELP = (
+    "string, boolean, short, integer, long, float, double, uuid, void, json, bytes (base64), list-of-string, "
+    "time-windowed-string, session-windowed-string and so on; of a schema registry: avro, json-schema, protobuf"
+)
+KeyDeserializer = Annotated[
+    str, typer.Option("--key-deserializer", metavar="NAME", help=f"Type of keys: {_DESERIALIZER_HELP}.")
+]
+ValueDeserializer = Annotated[
+    str, typer.Option("--value-deserializer", metavar="NAME", help="Type of values, as for --key-deserializer.")
+]
 ClientProperties = Annotated[
     Path | None,
     typer.Option("--command-config", metavar="FILE", help="File with properties of the Kafka client (TLS, SASL, ...)."),

@@ -138,8 +138,7 @@ class LineWriter:
         if self.offset:
             parts.append(f"Offset:{record.offset}")
         if self.headers:
-            pairs = (f"{_text(_name_bytes(name))}:{_text(value)}" for name, value in record.headers)
-            parts.append(",".join(pairs) or "NO_HEADERS")
+            parts.append(",".join(f"{name}:{value}" for name, value in header_texts(record.headers)) or "NO_HEADERS")
         if self.print_key:
             parts.append(self.null_marker if record.key is None else self.key.to_text(record.key))
         parts.append(self.null_marker if record.value is None else self.value.to_text(record.value))
@@ -154,8 +153,18 @@ class LineWriter:
             "timestamp": record.timestamp_ms,
             "key": None if record.key is None else self.key.to_json(record.key),
             "value": None if record.value is None else self.value.to_json(record.value),
-            "headers": [[_to_json(_name_bytes(name)), _to_json(value)] for name, value in record.headers],
+            "headers": headers_document(record.headers),
         }
+
+
+def headers_document(headers: Headers) -> list[list[Any]]:
+    """Returns headers as pairs of a name and a value, as they are written as JSON."""
+    return [[bytes_document(_name_bytes(name)), bytes_document(value)] for name, value in headers]
+
+
+def header_texts(headers: Headers) -> list[tuple[str | None, str | None]]:
+    """Returns the name and the value of each header as readable text."""
+    return [(bytes_text(_name_bytes(name)), bytes_text(value)) for name, value in headers]
 
 
 def header_of(text: str) -> tuple[str, bytes]:
@@ -198,7 +207,8 @@ def _of_json(given: Any) -> bytes | None:
     raise TypeError
 
 
-def _to_json(data: bytes | None) -> str | dict[str, str] | None:
+def bytes_document(data: bytes | None) -> str | dict[str, str] | None:
+    """Returns bytes as they are written as JSON: text if they are UTF-8, and otherwise `{"base64": "..."}`."""
     if data is None:
         return None
     try:
@@ -221,7 +231,7 @@ def _name_bytes(name: str) -> bytes:
     return name.encode(errors=NAME_ERRORS)
 
 
-def _text(data: bytes | None) -> str | None:
+def bytes_text(data: bytes | None) -> str | None:
     """Decodes bytes to readable text. Bytes that are not UTF-8 become escapes such as `\\xff`."""
     return None if data is None else data.decode(errors="backslashreplace")
 

@@ -15,6 +15,9 @@ from streams_runtime.logs.log_errors import UnknownTopicOrPartition
 from streams_runtime.logs.opening import open_log
 from streams_runtime.serdes import Serde, serde_for_topic
 
+OffsetRanges = Mapping[TopicPartition, range]
+"""The offsets to read of each partition."""
+
 _POLL_MS = 100
 _POLL_RECORDS = 10_000
 
@@ -66,16 +69,36 @@ def read_topic(
             yield from read_topic(own, topic, key_serde, value_serde, isolation=isolation)
         return
     keys, values = serde_for_topic(key_serde, topic, is_key=True), serde_for_topic(value_serde, topic, is_key=False)
+    yield from read_offsets(log, all_offsets(log, topic, isolation), keys, values, isolation=isolation)
+
+
+def all_offsets(
+    log: Log, topic: str, isolation: IsolationLevel = IsolationLevel.READ_COMMITTED
+) -> dict[TopicPartition, range]:
+    """Returns the offsets that the topic has now. Raises UnknownTopicOrPartition, LogTimeout."""
     partitions = partitions_of(log, topic)
     ends = log.end_offsets(partitions, isolation)
     begins = log.begin_offsets(partitions)
-    ranges = {partition: range(begins[partition], ends[partition]) for partition in partitions}
-    yield from read_offsets(log, ranges, keys, values, isolation=isolation)
+    return {partition: range(begins[partition], ends[partition]) for partition in partitions}
+
+
+def newest_offsets(ranges: OffsetRanges, most: int) -> dict[TopicPartition, range]:
+    """Returns the last offsets of each partition, at most `most` offsets altogether. Every partition gets an equal
+    share. What a small partition does not need of its share goes to the larger partitions.
+    """
+    newest: dict[TopicPartition, range] = {}
+    smallest_first = sorted(ranges, key=lambda each: len(ranges[each]))
+    for index, partition in enumerate(smallest_first):
+        offsets = ranges[partition]
+        count = min(len(offsets), most // (len(smallest_first) - index))
+        newest[partition] = offsets[len(offsets) - count :]
+        most -= count
+    return newest
 
 
 def read_offsets(
     log: Log,
-    ranges: Mapping[TopicPartition, range],
+    ranges: OffsetRanges,
     key_serde: Serde[K],
     value_serde: Serde[V],
     *,

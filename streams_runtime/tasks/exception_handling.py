@@ -48,6 +48,15 @@ from streams_runtime.common.failures import innermost_line, is_users_file
 from streams_runtime.common.losses import ALREADY_A_NOTICE, DropReason, TaskLosses
 from streams_runtime.common.notices import one_line
 from streams_runtime.common.records import Headers, Record, RecordMetadata
+from streams_runtime.logs.dead_letters import (
+    HEADER_EXCEPTION,
+    HEADER_MESSAGE,
+    HEADER_OFFSET,
+    HEADER_PARTITION,
+    HEADER_STACKTRACE,
+    HEADER_TASK,
+    HEADER_TOPIC,
+)
 from streams_runtime.logs.log_errors import (
     InvalidRecord,
     InvalidTimestamp,
@@ -57,14 +66,6 @@ from streams_runtime.logs.log_errors import (
 )
 from streams_runtime.processors.api import ExceptionHandler, FailedOutput, FailedRecord, HandlerResponse
 from streams_runtime.processors.context import Receiver
-
-HEADER_EXCEPTION = "__streams.errors.exception"
-HEADER_MESSAGE = "__streams.errors.message"
-HEADER_STACKTRACE = "__streams.errors.stacktrace"
-HEADER_TOPIC = "__streams.errors.topic"
-HEADER_PARTITION = "__streams.errors.partition"
-HEADER_OFFSET = "__streams.errors.offset"
-HEADER_TASK = "__streams.errors.task"
 
 NO_RECORD = RecordMetadata("", -1, -1)
 """The record metadata for a failed punctuation, which has no input record."""

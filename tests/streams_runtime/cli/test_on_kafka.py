@@ -1,4 +1,4 @@
-"""The commands about data on a real broker: topics, records with and without transactions, and a reset."""
+"""The commands about data on a real broker: topics, records, dead letters, and a reset."""
 
 import json
 import uuid
@@ -8,10 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from assignor.types import TopicPartition
+from assignor.types import TaskId, TopicPartition
+from streams_runtime import BYTES, read_topic
+from streams_runtime.common.records import RecordMetadata
 from streams_runtime.logs.base import Log, NewTopic, OffsetAndMetadata
 from streams_runtime.logs.kafka.kafka_log import KafkaLog
 from streams_runtime.logs.partitioner import partition_of
+from streams_runtime.logs.topic_reading import ConsumedRecord
+from streams_runtime.processors.api import FailedRecord
+from streams_runtime.tasks.exception_handling import dead_letter_headers
 from tests.oracle.broker import Broker
 from tests.streams_runtime.cli.conftest import Run
 from tests.streams_runtime.logs.reading_and_writing import commit
@@ -100,6 +105,38 @@ def test_should_reset_an_application(address: str, log: Log, run: Run, name: str
     assert [each["topic"] for each in document["deleted_topics"]] == sorted([changelog, f"{name}-claims"])
     assert log.committed_offsets(name, None) == {each: OffsetAndMetadata(0) for each in offsets}
     assert {topic for topic in log.topics() if topic.startswith(name)} == {lines, other}
+
+
+def test_should_put_dead_letters_back(address: str, log: Log, run: Run, name: str) -> None:
+    lines, failed = f"{name}-in", f"{name}-failed"
+    log.create_topics([NewTopic(lines, 2), NewTopic(failed, 2)])
+    letter = FailedRecord(
+        TaskId(0, 1), RecordMetadata(lines, 1, 7), "node", b"key", b"\xff", (("trace", b"abc"),), 5_000, KeyError("sum")
+    )
+    with closing(log.producer(f"{name}-producer")) as producer:
+        for partition in (0, 1):  # offsets 0 and 2, because each commit writes a marker at the offset after its record
+            for headers in (dead_letter_headers(letter), ()):
+                producer.begin_transaction()
+                producer.send(TopicPartition(failed, partition), letter.key, letter.value, 5_000, headers)
+                producer.commit_transaction()
+
+    listed = json.loads(run("dead-letters", "list", failed, "-o", "json").stdout)
+    bounded = json.loads(run("dead-letters", "list", failed, "--max-read", "4", "-o", "json").stdout)
+    shown = json.loads(run("dead-letters", "show", failed, "1", "0", "-o", "json").stdout)
+    marker = run("dead-letters", "show", failed, "1", "1")
+    refused = run("dead-letters", "retry", failed, "--all", "--execute")
+    done = run("dead-letters", "retry", failed, "--record", "1:0", "--execute")
+
+    assert [(each["partition"], each["offset"], each["error"]) for each in listed["dead_letters"]] == [
+        (1, 2, None), (0, 2, None), (1, 0, "KeyError"), (0, 0, "KeyError"),
+    ]  # fmt: skip
+    assert (listed["is_complete"], bounded["is_complete"], bounded["read"]) == (True, False, 2)
+    assert (shown["value"], shown["headers"]) == ({"base64": "/w=="}, [["trace", "abc"]])
+    assert (marker.returncode, marker.stderr) == (2, f"error: {failed}-1 has no record at offset 1\n")
+    assert (refused.returncode, refused.stdout) == (2, "")
+    assert done.returncode == 0, done.stderr
+    headers = (("trace", b"abc"), ("__streams.retry.of", f"{failed}-1@0".encode()))
+    assert list(read_topic(log, lines, BYTES, BYTES)) == [ConsumedRecord(lines, 1, 0, 5_000, b"key", b"\xff", headers)]
 
 
 def test_should_say_in_one_line_what_the_client_cannot_do(address: str, run: Run, name: str, tmp_path: Path) -> None:

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from streams_runtime import STRING, ExceptionHandler, HandlerResponse, ProcessingFailed, StreamsBuilder, Topology
+from streams_runtime.logs.dead_letters import HEADER_MESSAGE, HEADER_STACKTRACE
 from streams_runtime.state_stores.thread_cache import ThreadCache
-from streams_runtime.tasks.exception_handling import HEADER_MESSAGE, HEADER_STACKTRACE
 from tests.known import known
 from tests.streams_runtime.asked import AskedHandler
 from tests.streams_runtime.tasks.running_task import COUNTS, DEAD, IN, OUT, RunningTask, counting, uppercase
