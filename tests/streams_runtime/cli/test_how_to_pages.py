@@ -1,20 +1,29 @@
-"""The sessions on put-data-in.md, get-data-out.md, manage-topics.md and reset-an-application.md go as printed there."""
+"""The sessions on put-data-in.md, get-data-out.md, manage-topics.md, reset-an-application.md and
+handle-records-that-fail.md go as printed there.
+"""
 
 import os
 import re
+import runpy
 import shlex
 import subprocess
+import time
 from pathlib import Path
 
 import pytest
 
 from assignor.types import TopicPartition
-from streams_runtime import STRING, NewTopic, RecordProducer, open_log
+from streams_runtime import BYTES, JSON, STRING, NewTopic, RecordProducer, TopologyTestDriver, dead_letter, open_log
 from tests import program
 from tests.docs.pages import blocks
+from tests.docs.test_code_blocks import folded
 from tests.streams_runtime.logs.reading_and_writing import commit
 
-PAGES = [f"docs/how-to/{name}.md" for name in ("put-data-in", "get-data-out", "manage-topics", "reset-an-application")]
+DEAD_LETTERS = "docs/how-to/handle-records-that-fail.md"
+PAGES = [
+    *(f"docs/how-to/{name}.md" for name in ("put-data-in", "get-data-out", "manage-topics", "reset-an-application")),
+    DEAD_LETTERS,
+]
 
 
 @pytest.fixture(autouse=True)
@@ -56,12 +65,40 @@ def words_have_run() -> None:
     Path("state/words/.lock").touch()
 
 
+def payments_have_failed() -> None:
+    """What handle-records-that-fail.md takes for granted: the dead letters that its application sent."""
+    code = next(block.code for block in blocks(DEAD_LETTERS) if block.code.startswith("# application.py\n"))
+    Path("application.py").write_text(code)
+    app = runpy.run_path("application.py")["app"]
+    with TopologyTestDriver(app.topology, app.configs, processing_exception_handler=dead_letter) as driver:
+        payments = driver.create_input_topic("payments", STRING, JSON)
+        for payment in ({"amount": 3}, {"sum": 3}, {"amount": 5}, {"amount": 7}, {"total": 2}):
+            payments.pipe_input("ann", payment, int(time.time() * 1_000))
+        failed = driver.create_output_topic("failed-payments", BYTES, BYTES).read_all()
+    log = open_log("embedded:log")
+    log.create_topics([NewTopic("payments", 1), NewTopic("failed-payments", 1)])
+    with RecordProducer(log, BYTES, BYTES) as producer:
+        for key, value, timestamp_ms, headers in failed:
+            producer.send("failed-payments", key, value, timestamp_ms=timestamp_ms, headers=headers)
+    log.close()
+
+
+def with_fixed_times(printed: str) -> str:
+    printed = re.sub(r" in \d+\.\d s\n", " in 0.0 s\n", printed)
+    printed = re.sub(r"^ ?\d+s ", " 2s ", printed, flags=re.MULTILINE)
+    return re.sub(r"\d{13} \(.*, \d+s ago\)", "1767225600000 (2026-01-01 00:00:00.000Z, 2s ago)", printed)
+
+
 @pytest.mark.parametrize("page", PAGES)
 def test_should_print_what_the_page_says(page: str, monkeypatch: pytest.MonkeyPatch) -> None:
     if "reset" in page:
         words_have_run()
-    session = sessions(page)
-    printed = [(line, re.sub(r" in \d+\.\d s\n", " in 0.0 s\n", typed(line, monkeypatch))) for line, _ in session]
+    if page == DEAD_LETTERS:
+        payments_have_failed()
+    session = [(line, shown.splitlines()) for line, shown in sessions(page)]
+    printed = [
+        (line, list(folded(with_fixed_times(typed(line, monkeypatch)), "\n".join(shown)))) for line, shown in session
+    ]
 
     assert len(session) > 2
     assert printed == session
