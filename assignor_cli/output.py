@@ -144,13 +144,15 @@ class ResultOutput:
     format: Format = Format.TEXT
     interval_s: float | None = None
 
-    def show(self, ask: Callable[[], Document], as_text: Callable[[Document, View], str]) -> None:
-        """Prints the result once, or with --watch periodically until Ctrl-C. If the first call of `ask` raises an
-        error, the error ends the command. If a later call of `ask` raises an AssignorFault, the error is printed, and
-        `ask` is called again after the interval.
+    def show(self, ask: Callable[[], Document], as_text: Callable[[Document, View], str]) -> Document:
+        """Prints the result once, or with --watch periodically until Ctrl-C. Returns the document that was shown last.
+        If the first call of `ask` raises an error, the error ends the command. If a later call of `ask` raises an
+        AssignorFault, the error is printed, and `ask` is called again after the interval.
         """
+        document: Document
 
         def result() -> str:
+            nonlocal document
             document = ask()
             return shown(document, lambda view: as_text(document, view), self.format)
 
@@ -158,6 +160,7 @@ class ResultOutput:
             print(result(), flush=True)
         else:
             watch_results(result, self.interval_s, repaint=not self.format.is_data)
+        return document
 
 
 def output_from_options(

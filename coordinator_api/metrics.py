@@ -4,6 +4,7 @@ Source of the names: the broker's `GroupCoordinatorMetrics` and the client's `Co
 compares the documentation with `METRICS`.
 """
 
+from collections import Counter as Counts
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import NamedTuple, TypeVar
@@ -11,6 +12,8 @@ from typing import NamedTuple, TypeVar
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
+
+from coordinator_api.group.health import HealthLevel
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
@@ -92,6 +95,12 @@ METRICS = (
         "assignor_next_probing_rebalance_seconds",
         "Time until the next probing rebalance of any group; left out when no probing rebalance is due.",
     ),
+    ServiceMetric("assignor_groups_by_health", "Groups, by health: ok, busy, degraded, broken.", ("health",)),
+    ServiceMetric(
+        "assignor_group_health",
+        "Health of the group: 0 ok, 1 busy, 2 degraded, 3 broken. The lags of tasks are not considered.",
+        ("group",),
+    ),
     ServiceMetric("assignor_group_members", "Members of the group.", ("group",)),
     ServiceMetric("assignor_group_tasks_without_owner", "Tasks of the group that no member runs.", ("group",)),
     ServiceMetric(
@@ -140,7 +149,8 @@ _Kept = TypeVar("_Kept", Counter, Gauge, Histogram)
 class GroupMeasures(NamedTuple):
     """The measurements of one group. `probing_in_s`: the time until the group's next probing rebalance; None if no
     probing rebalance is due. `held_s`: the time for which a rebalance has been held; 0 if no rebalance is held.
-    `without_owner_s`: the longest time for which a task has had no owner; 0 if all tasks have owners.
+    `without_owner_s`: the longest time for which a task has had no owner; 0 if all tasks have owners. `health`: does
+    not consider the lags of tasks.
     """
 
     group_id: str
@@ -151,6 +161,7 @@ class GroupMeasures(NamedTuple):
     warm_ups: int
     probing_in_s: float | None
     rebalances_per_hour: int
+    health: HealthLevel
 
 
 class ServiceMeasures(NamedTuple):
@@ -236,11 +247,14 @@ class MeasuredService(Collector):
         yield _family("assignor_warm_ups", sum(each.warm_ups for each in groups))
         due = (each.probing_in_s for each in groups if each.probing_in_s is not None)
         yield _family("assignor_next_probing_rebalance_seconds", min(due, default=None))
+        by_health = Counts(each.health for each in groups)
+        yield _labeled("assignor_groups_by_health", [(str(level), by_health[level]) for level in HealthLevel])
         for name, value in _OF_ONE_GROUP.items():
             yield _labeled(name, [(each.group_id, value(each)) for each in groups[: self._named_groups]])
 
 
 _OF_ONE_GROUP: Mapping[str, Callable[[GroupMeasures], float | None]] = {
+    "assignor_group_health": lambda group: group.health.rank,
     "assignor_group_members": lambda group: group.members,
     "assignor_group_tasks_without_owner": lambda group: group.tasks_without_owner,
     "assignor_group_longest_without_owner_seconds": lambda group: group.without_owner_s,

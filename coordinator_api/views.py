@@ -11,10 +11,12 @@ from assignor.types import TaskId
 from rebalance_analysis.presentation.comparisons import difference_summary
 from rebalance_analysis.presentation.forecasts import verdict
 from rebalance_analysis.presentation.moves import copy_changes
-from rebalance_analysis.presentation.quantities import count_text, counted, duration_text, task_ranges, utc
+from rebalance_analysis.presentation.quantities import count_text, counted, duration_text, listed, task_ranges, utc
 
 TASKS_SHOWN = 500
 """The largest number of moved tasks that a page lists."""
+
+_PLACES_SHOWN = 5
 
 _CAUSES = {
     "member-joined": "a member joined",
@@ -58,6 +60,23 @@ def sentence(text: str) -> str:
     """
     begins = text if "." in text.partition(" ")[0] else text[:1].upper() + text[1:]
     return begins if begins.endswith((".", "?", "!")) else f"{begins}."
+
+
+def reason_details(reason: Mapping[str, Any], age: Callable[[int], str]) -> str:
+    """Returns since when, when last and where it happened, as in `since 5m ago, last 3s ago; words-1`. The text is
+    empty if nothing is known. `age`: formats the time since a time in milliseconds.
+    """
+    since_ms, last_ms = reason["since_ms"], reason["last_ms"]
+    times = [f"since {age(since_ms)} ago"] if since_ms is not None else []
+    times += [f"last {age(last_ms)} ago"] if last_ms is not None else []
+    return "; ".join(part for part in (", ".join(times), reason_places(reason)) if part)
+
+
+def reason_places(reason: Mapping[str, Any]) -> str:
+    """Returns the first places of a reason, such as `words-1, words-2`. Leaves out the places that the reason's text
+    names. The text is empty if no place is left.
+    """
+    return listed([place for place in reason["where"] if place not in reason["text"]], _PLACES_SHOWN)
 
 
 def contains_all(query: str, *texts: str) -> bool:

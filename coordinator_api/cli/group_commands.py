@@ -17,6 +17,7 @@ import typer
 from assignor.errors import InputError
 from assignor.names.short_names import short_members
 from assignor.types import LATEST_OFFSET, UNKNOWN_OFFSET_SUM
+from assignor_cli.console import EXIT_NO, leave
 from assignor_cli.help_texts import example
 from assignor_cli.option_groups import options_of
 from assignor_cli.output import ResultOutput, output_from_options, show
@@ -30,7 +31,7 @@ from coordinator_api.cli.calls import (
     document_table,
 )
 from coordinator_api.cli.lever_commands import held_line
-from coordinator_api.views import active_levers
+from coordinator_api.views import active_levers, reason_details
 from coordinator_client.calls import group_path, state_text
 from rebalance_analysis.presentation.quantities import counted, time_left_text, utc_iso
 
@@ -38,6 +39,9 @@ groups = typer.Typer(help="The groups of a running coordinator.", no_args_is_hel
 
 _INDENT = 14
 _PROCESS_DIGITS = 8
+_WRONG = ("degraded", "broken")
+"""The levels of health for which `groups describe --check` ends with exit code 1."""
+
 _SHOWN_ENDS = 5
 """The number of ended instances that `groups describe` shows without `-o wide`."""
 
@@ -55,6 +59,14 @@ _LEVER_NAMES = {"rejoin_grace": "rejoin grace", "pause": "paused"}
 
 def _state(group: Any) -> str:
     return state_text(group["state"], group.get("condition"))
+
+
+def _what_is_wrong(group: Any) -> str | None:
+    """Returns the most important reason of a degraded or broken group, for the list; else the last error."""
+    reasons = (group.get("health") or {}).get("reasons", ())
+    wrong = (each["text"] for each in reasons if each["level"] in _WRONG)
+    error: str | None = group.get("error")
+    return next(wrong, error)
 
 
 def _lag(lag: int | None) -> str:
@@ -89,12 +101,14 @@ def _error(end: Any) -> str:
 _GROUPS: Sequence[Cell] = (
     (Column("NAME", shorten=True), lambda group, view: group["group_id"]),
     (Column("STATE"), lambda group, view: f"{_state(group)}{', draining' if group['draining'] else ''}"),
+    # a service of an older release reports no health, and neither does a coordinator that does not answer
+    (Column("HEALTH", optional=True), lambda group, view: (group.get("health") or {}).get("level")),
     (Column("GENERATION", right=True), lambda group, view: group["generation_id"]),
     (Column("MEMBERS", right=True), lambda group, view: group["members"]),
     (Column("PROBING IN", optional=True), lambda group, view: _until(group["probing_rebalance_at_ms"], view)),
     (Column("LED BY", optional=True), lambda group, view: group.get("led_by")),
     (Column("NOTICES", right=True, optional=True), lambda group, view: group.get("notices") or None),
-    (Column("ERROR", wrap=True, optional=True), lambda group, view: group.get("error")),
+    (Column("ERROR", wrap=True, optional=True), lambda group, view: _what_is_wrong(group)),
     # the time since the group got its present definition
     (Column("AGE", right=True), lambda group, view: age_text(group.get("declared_at_ms"), view.now_ms)),
 )
@@ -136,18 +150,37 @@ def list_groups(calls: CoordinatorCalls, output: ResultOutput) -> None:
     output.show(lambda: calls.get("/v1/groups"), _group_list)
 
 
-@groups.command("describe", epilog=example("groups describe orders", "groups describe orders --watch"))
+@groups.command(
+    "describe",
+    epilog=example("groups describe orders", "groups describe orders --watch", "groups describe orders --check"),
+)
 @options_of(calls=CoordinatorCalls, output=output_from_options)
-def describe_group(group: GroupArgument, calls: CoordinatorCalls, output: ResultOutput) -> None:
-    """Show a group's state, its members, its tasks and how its last instances ended.
+def describe_group(
+    group: GroupArgument,
+    calls: CoordinatorCalls,
+    output: ResultOutput,
+    check: Annotated[
+        bool, typer.Option("--check", help="End with exit code 1 if the group is degraded or broken.")
+    ] = False,
+) -> None:
+    """Show a group's health, its members and its tasks.
 
-    Each active, standby and warm-up task has a line with its role and its lag. A copy that restores its state also has
-    the time that this takes at its speed of the last seconds. Advice for the operator is at the top.
+    What is wrong is at the top, the worst first, with what to do about it. Each active, standby and warm-up task has a
+    line with its role and its lag. A copy that restores its state also has the time that this takes at its speed of the
+    last seconds.
 
     An instance that ended has a line with its error and the line of your code that raised it. A process that was
     killed left no error. The newest five are shown, and up to a hundred with -o wide.
     """
-    output.show(lambda: calls.get(group_path(group)), _group_description)
+    if check and output.interval_s is not None:
+        raise InputError("looks once, and --watch looks until Ctrl-C: give one of them", "--check")
+    document = output.show(lambda: calls.get(group_path(group)), _group_description)
+    if check:
+        health = document.get("health")
+        if health is None:
+            raise InputError("this coordinator is older than the health of groups", "--check")
+        if health["level"] in _WRONG:
+            leave(EXIT_NO)
 
 
 @groups.command("delete", epilog=example("groups delete orders"))
@@ -265,11 +298,9 @@ def _group_description(document: Any, view: View) -> str:
     )
     lines = [
         paragraph("", title, view, indent=0),
+        *(paragraph(f"{name}:", text, view, indent=_INDENT) for name, text in _health(document, view)),
         *(paragraph(f"{name}:", text, view, indent=_INDENT) for name, text in _notes(document, view)),
     ]
-    for notice in document.get("notices", ()):
-        source = f"{_process(notice['process_id'], view)}, {age_text(notice['at_ms'], view.now_ms)} ago"
-        lines.append(paragraph(f"{notice['code']}:", f"{notice['text']} ({source})", view, indent=2))
     lines += ["", document_table("No members.", _MEMBERS, members, view)]
     return "\n".join([*lines, "", document_table("No tasks.", _TASKS, tasks, view), *ended_instances(document, view)])
 
@@ -284,6 +315,22 @@ def ended_instances(document: Any, view: View) -> list[str]:
     shown = ends if view.wide else ends[:_SHOWN_ENDS]
     more = f" (the newest {len(shown)} of {len(ends)}; -o wide shows all)" if len(shown) < len(ends) else ""
     return ["", f"ENDED INSTANCES{more}", document_table("", _ENDS, shown, view)]
+
+
+def _health(document: Any, view: View) -> Iterator[tuple[str, str]]:
+    """Yields the reasons of a group's health, the worst first, each as its level and a text. An action follows its
+    reason. A service of an older release reports no health, but an error and advice.
+    """
+    health = document.get("health")
+    if health is None:
+        old = (("error", document["error"]), ("what to do", document["advice"]))
+        yield from ((name, text) for name, text in old if text)
+        return
+    for reason in health["reasons"]:
+        details = reason_details(reason, lambda at_ms: age_text(at_ms, view.now_ms))
+        yield reason["level"], f"{reason['text']}{f' ({details})' if details else ''}"
+        if reason["action"]:
+            yield "what to do", reason["action"]
 
 
 def _notes(document: Any, view: View) -> Iterator[tuple[str, str]]:
@@ -307,35 +354,11 @@ def _notes(document: Any, view: View) -> Iterator[tuple[str, str]]:
             "led by",
             f"{document['led_by']}, last reported {'never' if reported_ms is None else utc_iso(reported_ms)}",
         )
-    if document.get("condition"):
-        yield "state", f"{document['state']}, but nothing is processed"
-    if document["error"]:
-        yield "error", document["error"]
     if document["cluster"]:
         yield "cluster", _cluster(document["cluster"])
-    advice = document["advice"] or _advice_without_members(document)
-    if advice:
-        yield "what to do", advice
     at_ms = document["probing_rebalance_at_ms"]
     if at_ms:
         yield "next probing", f"{utc_iso(at_ms)} ({_until(at_ms, view)}){_warm_ups(document['tasks'])}"
-
-
-def _advice_without_members(document: Any) -> str:
-    """Returns advice for an Empty group that this service leads, and an empty text for any other group."""
-    if document["members"] or document["led_by"] or document["state"] != "Empty":
-        return ""
-    if not document["generation_id"]:
-        return "Nobody has joined yet. Start instances, and give them the address of this coordinator."
-    if document.get("ends"):
-        return (
-            "Nobody is left. ENDED INSTANCES below says how each instance ended, and the log of an instance says more. "
-            "Start instances to go on."
-        )
-    return (
-        "Nobody is left: the members have left, or were silent for their session.timeout.ms. The service's log says "
-        "which (member_removed, with the reason), the log of each instance says why. Start instances to go on."
-    )
 
 
 def _warm_ups(tasks: Any) -> str:

@@ -25,6 +25,7 @@ from collections.abc import Mapping
 
 from coordinator_api.group import events, outcome
 from coordinator_api.group.events import FetchAssignment, Heartbeat, HeartbeatOrFetch, ProcessHeartbeat
+from coordinator_api.group.health_rules import failed_rebalance_text
 from coordinator_api.group.image import ClassicGroupMember, GroupImage
 from coordinator_api.group.liveness import Liveness
 from coordinator_api.group.states import GroupState, RebalanceOutcome, RejectionCode
@@ -268,7 +269,8 @@ def _assignment(
         return outcome.AssignmentPending()
     last = member.last_assignment
     if last.assignment is not None and last.generation_id >= event.min_generation:
-        return outcome.AssignmentReady(last.generation_id, last.assignment, _followup_comes(image))
+        error = failed_rebalance_text(image)
+        return outcome.AssignmentReady(last.generation_id, last.assignment, _followup_comes(image), error)
     if image.state is GroupState.PREPARING_REBALANCE:
         return outcome.Rejected(
             RejectionCode.REBALANCE_IN_PROGRESS,

@@ -282,8 +282,9 @@ class InstanceEnd:
 
     `process_id`: the process of the instance, from the last subscription of the member; the member id if the process is
     not known. `client_id`: the client id of the member without the number of its thread; None if the member sent none.
-    `failure`: the error that a member of the instance reported; None if no member reported
-    an error. A process that was killed reports no error.
+    `failure`: the error that a member of the instance reported; None if no member reported an error. A process that was
+    killed reports no error. `replaced_by`: the process that joined in its place; the same process if it came back. None
+    if no process took its place.
     """
 
     process_id: str
@@ -291,6 +292,12 @@ class InstanceEnd:
     at_ms: int
     reason: RemovalReason
     failure: MemberFailure | None = None
+    replaced_by: str | None = None
+
+    @property
+    def is_good(self) -> bool:
+        """True if the instance was stopped, so that nobody has to take its place."""
+        return self.failure is None and self.reason is RemovalReason.LEFT
 
 
 @dataclass(frozen=True, slots=True)
@@ -303,7 +310,7 @@ class DefinitionOrigin:
     declared_at_ms: int | None = None
 
 
-def _client_of_instance(client_id: str) -> str:
+def client_of_instance(client_id: str) -> str:
     """Returns the client id of a thread without the number of the thread, such as `words-1` of
     `words-1-StreamThread-2`, and `words-p0` of `words-p0-t1`, as `assignor workers run` names threads. Returns any
     other client id unchanged.
@@ -365,18 +372,32 @@ class GroupImage:
     ) -> tuple[InstanceEnd, ...]:
         """Returns `ends` after the departure of a member.
 
-        Each instance has one entry, that of its last departed member. The entry keeps the failure that an earlier
-        member of the instance reported: after one thread of an instance has failed, its other threads leave in good
-        order.
+        Each process has one entry, that of its last departed member. The entry keeps the failure that an earlier member
+        of the process reported: after one thread of an instance has failed, its other threads leave in good order. If
+        the process came back in between, its failure of that time is forgotten.
         """
         join = member.last_join
         process_id = str(process_of(join.subscription) or member.member_id)
-        client_id = None if join.client_id is None else _client_of_instance(join.client_id)
+        client_id = None if join.client_id is None else client_of_instance(join.client_id)
         # a list comprehension, because thousands of members may be removed in one step
         others = [end for end in self.ends if end.process_id != process_id]
         if failure is None and len(others) < len(self.ends):
-            failure = next(end.failure for end in self.ends if end.process_id == process_id)
+            known = next(end for end in self.ends if end.process_id == process_id)
+            failure = None if known.replaced_by == process_id else known.failure
         return (*others[1 - KEPT_ENDS :], InstanceEnd(process_id, client_id, at_ms, reason, failure))
+
+    def ends_with_successor(self, subscription: bytes) -> tuple[InstanceEnd, ...]:
+        """Returns `ends` after a new member joined, or after an absent member came back. Its process takes the place of
+        one ended instance: its own, or else the one that failed or was lost first. Further members of the process take
+        no further place.
+        """
+        process_id = str(process_of(subscription))
+        place = next((end for end in self.ends if end.process_id == process_id), None)
+        if place is None and not any(end.replaced_by == process_id for end in self.ends):
+            place = next((end for end in self.ends if end.replaced_by is None and not end.is_good), None)
+        if place is None:
+            return self.ends
+        return tuple(replace(end, replaced_by=process_id) if end is place else end for end in self.ends)
 
     def with_nothing_approved(self) -> GroupImage:
         """Returns a copy without the approvals, discards and promoted warm-ups of earlier rebalances."""

@@ -96,12 +96,14 @@ class ProcessHeartbeatAnswered:
 @dataclass(frozen=True, slots=True)
 class AssignmentReady:
     """The member's assignment. `assignment`: ConsumerProtocolAssignment. `followup`: True if another rebalance starts
-    once all members have fetched their assignments.
+    once all members have fetched their assignments. `error`: what is wrong, in words, if the rebalance failed; else
+    None.
     """
 
     generation_id: int
     assignment: AssignmentParts
     followup: bool
+    error: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

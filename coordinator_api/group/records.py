@@ -184,6 +184,8 @@ class MemberSubscribed(CoordinatorRecord):
 
     def apply(self, image: GroupImage) -> GroupImage:
         known = image.members.get(self.member_id)
+        if image.ends and (known is None or known.is_away):
+            image = replace(image, ends=image.ends_with_successor(self.join.subscription))
         if known is None:
             return image.with_nothing_approved().with_member(ClassicGroupMember(self.member_id, self.join))
         return image.with_member(replace(known, last_join=self.join, away_until_ms=None))

@@ -18,30 +18,32 @@ the assignment of this generation. No member of the instance has an active task.
 that are away have fetched their assignments, because these members send no requests.
 
 The state of a group is one of Kafka's states, and does not show whether the group processes records. For example, a
-group is Stable even if its topics are missing. So the answer also has a `condition`. The field `advice` of the answer
-names the step that an operator has to take. If no step is necessary, `advice` may say that the group continues by
-itself.
+group is Stable even if its topics are missing. So the answer also has the `health` of the group. The fields `condition`
+and `advice` repeat parts of the health, for callers that do not read the health.
 """
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 from assignor.pipeline.snapshot import RebalanceSnapshot
 from assignor.recording import dotted_configs
 from assignor.topology.internal_topics import missing_source_topics
-from assignor.types import AssignorErrorCode, Role, TaskId
+from assignor.types import Role, TaskId
 from coordinator_api.group.description import GroupDescription
 from coordinator_api.group.group_levers import Lever
+from coordinator_api.group.health import GroupHealth, GroupObservation, ObservedCopy
+from coordinator_api.group.health_rules import health_of
 from coordinator_api.group.holding import DescribedHeld
-from coordinator_api.group.image import GroupImage, LastRebalance
+from coordinator_api.group.image import GroupImage, LastRebalance, client_of_instance
 from coordinator_api.group.states import GroupState, RebalanceOutcome
 from coordinator_api.http.models.group_models import (
     GroupAnswer,
     GroupLine,
     GroupMemberAnswer,
     GroupsCluster,
+    HealthAnswer,
     InstanceEndAnswer,
     LastRebalanceAnswer,
     NoticeAnswer,
@@ -55,24 +57,23 @@ from coordinator_api.http.models.lever_models import (
     MissingForDrain,
 )
 from coordinator_api.runtime.cluster_watch import Changelogs
-from coordinator_api.runtime.clusters import Clusters, ClusterStanding, ProviderAddress
+from coordinator_api.runtime.clusters import Clusters, ProviderAddress
 from coordinator_api.runtime.group_runtime import GroupRuntime
-from coordinator_api.runtime.notices import ReceivedNotice
 from coordinator_api.runtime.rebalance_runner import CLUSTER_POLL_TIMEOUT_MS
 from rebalance_analysis.presentation.quantities import time_left_ms
 
-_NO_TASKS = "NO_TASKS"
-_OTHER_PARTITIONS = "has invalid partitions"
 _MORE_TO_COME = (RebalanceOutcome.FOLLOW_UP, RebalanceOutcome.PROBING)
 
 
-def group_line(group_id: str, image: GroupImage, notices: Sequence[ReceivedNotice]) -> GroupLine:
-    """Builds one line of the list of groups."""
-    shown = _shown(group_id, image, condition(image, None))
-    return GroupLine(**shown, members=len(image.members), notices=len(notices))
+def group_line(group: GroupRuntime) -> GroupLine:
+    """Builds one line of the list of groups. The health of the line does not know the lags of task copies."""
+    health = health_of(group.observation())
+    return GroupLine(
+        **_shown(group.group_id, group.image, health), members=len(group.image.members), notices=len(group.notices())
+    )
 
 
-def _shown(group_id: str, image: GroupImage, condition: str | None) -> dict[str, Any]:
+def _shown(group_id: str, image: GroupImage, health: GroupHealth) -> dict[str, Any]:
     """Returns the fields that the list and the description of a group have in common."""
     end = image.present_end
     return {
@@ -83,14 +84,15 @@ def _shown(group_id: str, image: GroupImage, condition: str | None) -> dict[str,
         "probing_rebalance_at_ms": end.probing_rebalance_at_ms if end else None,
         "error": end.error if end else None,
         "led_by": image.led_by,
-        "condition": condition,
+        "condition": None if health.condition is None else str(health.condition),
+        "health": HealthAnswer.of(health),
         "declared_at_ms": image.origin.declared_at_ms,
     }
 
 
 async def described_group(runtime: GroupRuntime, clusters: Clusters) -> GroupAnswer:
-    """Describes the committed state of the group and the present state of its cluster, with advice. A thread builds the
-    answer, because this takes time in proportion to the group's members and tasks.
+    """Describes the committed state of the group, the present state of its cluster, and the health of the group. A
+    thread builds the answer, because this takes time in proportion to the group's members and tasks.
     """
     group = await runtime.describe()
     definition = await runtime.definition(group.image)
@@ -104,9 +106,16 @@ async def described_group(runtime: GroupRuntime, clusters: Clusters) -> GroupAns
             failing_since_ms=runtime.cluster.failing_since_ms,
             error=runtime.cluster.error,
         )
-    advised = advice(group, snapshot, None if address is None else str(address), runtime.cluster)
+    seen = runtime.observation()
+    missing = () if address is not None else missing_source_topics(snapshot.topology, snapshot.cluster)
+    observed = replace(
+        seen,
+        image=group.image,
+        cluster=replace(seen.cluster, address=None if address is None else str(address)),
+        missing_topics=missing,
+    )
     notices = [NoticeAnswer(process_id=notice.process, **asdict(notice.notice)) for notice in runtime.notices()]
-    return await asyncio.to_thread(_group, group, snapshot, cluster, advised, runtime.stored_bytes, notices)
+    return await asyncio.to_thread(_group, group, snapshot, cluster, observed, runtime.stored_bytes, notices)
 
 
 async def _seen(
@@ -130,7 +139,7 @@ def _group(
     group: GroupDescription,
     definition: RebalanceSnapshot,
     cluster: GroupsCluster | None,
-    advice: str | None,
+    seen: GroupObservation,
     stored_bytes: int,
     notices: list[NoticeAnswer],
 ) -> GroupAnswer:
@@ -139,8 +148,12 @@ def _group(
     """
     members = [GroupMemberAnswer.of(member) for member in group.members]
     tasks, end = _tasks(group, definition), group.image.present_end
+    copies = [ObservedCopy(copy.task, Role(copy.role), copy.lag, copy.left_ms) for copy in tasks]
+    instances = {member.process_id: client_of_instance(member.client_id) for member in members if member.client_id}
+    seen = replace(seen, copies=copies, instances={name: each for name, each in instances.items() if name is not None})
+    health = health_of(replace(seen, acceptable_lag=definition.configs.acceptable_recovery_lag))
     return GroupAnswer(
-        **_shown(group.group_id, group.image, condition(group.image, has_active_task(group))),
+        **_shown(group.group_id, group.image, health),
         revision=group.image.revision,
         declared_by=group.image.origin.declared_by,
         levers=LeversAnswer.model_validate(
@@ -163,7 +176,7 @@ def _group(
         members=members,
         tasks=tasks,
         cluster=cluster,
-        advice=advice,
+        advice=health.advice,
         stored_bytes=stored_bytes,
         notices=notices,
         ends=_ends(group.image, members),
@@ -314,99 +327,3 @@ def _why(elsewhere: Sequence[TaskCopyAnswer]) -> str:
     is_known = copy.lag is not None and copy.lag >= 0
     behind = f"{copy.lag:,} records behind" if is_known else "how far it is behind is not known"
     return f"{copy.role} on {copy.member_id} of instance {copy.process_id}, {behind}"
-
-
-def condition(group: GroupImage, has_active_task: bool | None) -> str | None:
-    """Returns the reason why a group in the state Stable processes no records. Returns None for a group in another
-    state, and for a group whose leader is outside this service.
-
-    `has_active_task`: True if any member has an active task; None if it is not known.
-    """
-    last = group.last_rebalance
-    if group.state is not GroupState.STABLE or last is None or group.led_by is not None:
-        return None
-    if last.awaits_topics() or last.end.error_code == AssignorErrorCode.INCOMPLETE_SOURCE_TOPIC_METADATA:
-        return "MISSING_SOURCE_TOPICS"
-    if last.end.outcome is RebalanceOutcome.ERROR:
-        return "REBALANCE_FAILED"
-    if group.levers.pause is not None:
-        return "PAUSED"
-    comes_by_itself = last.end.outcome is RebalanceOutcome.FOLLOW_UP
-    return _NO_TASKS if has_active_task is False and not comes_by_itself else None
-
-
-def has_active_task(group: GroupDescription) -> bool | None:
-    """Returns True if at least one member has an active task; None for a group without members."""
-    if not group.members:
-        return None
-    return any(copy.role is Role.ACTIVE for member in group.members for copy in member.tasks)
-
-
-def advice(
-    group: GroupDescription, definition: RebalanceSnapshot, cluster: str | None, standing: ClusterStanding
-) -> str | None:
-    """Returns advice for the operator of a group; None if the operator has nothing to do.
-
-    `cluster`: the address that the definition names; None if the definition describes its cluster itself.
-    `standing`: the results of the polls of the cluster.
-    """
-    if group.image.led_by is not None:
-        return None
-    if group.held is not None:
-        return (
-            f"Look at the rebalance of generation {group.held.generation_id} with `assignor groups held "
-            f"{group.group_id}`, then approve or discard it. Members keep the tasks they have meanwhile."
-        )
-    if standing.error is not None and group.image.state is GroupState.COMPLETING_REBALANCE:
-        return (
-            f"The rebalance waits for the cluster: {standing.error}. Members keep the tasks they have, "
-            "and the rebalance goes on by itself when the cluster answers."
-        )
-    last = group.image.last_rebalance
-    if (
-        last is not None
-        and last.end.outcome is RebalanceOutcome.ERROR
-        and group.image.state in (GroupState.STABLE, GroupState.EMPTY)
-    ):
-        return _after_error(group, last, definition, cluster)
-    if group.image.levers.pause is not None:
-        return "An operator has paused the group. Nothing is processed until it is resumed: `assignor groups resume`."
-    if standing.topology_error is not None:
-        return f"{standing.topology_error} Until then, new topics are not read, and a rebalance would fail."
-    if last is not None and last.basis.missing_topics and group.image.state is GroupState.STABLE:
-        return (
-            f"No topic matches the pattern {', '.join(last.basis.missing_topics)}, so there are no tasks that read it. "
-            "The coordinator starts a rebalance when a topic that matches is created."
-        )
-    if condition(group.image, has_active_task(group)) == _NO_TASKS:
-        return (
-            "No member has a task, so nothing is processed. See `assignor rebalances show` for the reasons of the last "
-            "rebalance, and whether the topology reads any topic that has partitions."
-        )
-    if standing.error is not None:
-        return (
-            f"The cluster does not answer: {standing.error}. Members keep the tasks they have; "
-            "the coordinator asks it again until it answers."
-        )
-    return None
-
-
-def _after_error(
-    group: GroupDescription, last: LastRebalance, definition: RebalanceSnapshot, cluster: str | None
-) -> str:
-    has_members = bool(group.members)
-    if last.end.error_code == AssignorErrorCode.INCOMPLETE_SOURCE_TOPIC_METADATA:
-        if cluster is None:
-            missing = missing_source_topics(definition.topology, definition.cluster)
-            return f"The definition's cluster lacks source topics: {', '.join(missing)}. PUT one that has them."
-        then = "the coordinator then starts a rebalance." if has_members else "then start the members again."
-        return f"Source topics are missing on {cluster}: {', '.join(last.basis.missing_topics)}. Create them; {then}"
-    if _OTHER_PARTITIONS in (last.end.error or ""):
-        then = "then start them again." if cluster is not None else "then PUT a definition without it."
-        return (
-            "An internal topic was made for another number of source partitions. Stop all members, then reset the "
-            "application (bin/kafka-streams-application-reset.sh, which loses its state) or delete the topic named "
-            f"in the error; {then}"
-        )
-    again = "when a member joins, a topic of the group changes, or a definition is PUT"
-    return f"The last rebalance failed. It is tried again {again}, and not before that."

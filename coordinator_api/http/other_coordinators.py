@@ -152,7 +152,7 @@ def all_groups(
         found[group_id] = UnreadableGroupLine(group_id=group_id, reason=why)
     for runtime in coordinator.declared():
         if sees(runtime.group_id):
-            found[runtime.group_id] = group_line(runtime.group_id, runtime.image, runtime.notices())
+            found[runtime.group_id] = group_line(runtime)
     seen = [line for group_id, line in sorted(found.items()) if sees(group_id)]
     unreadable = [line for line in seen if isinstance(line, UnreadableGroupLine)]
     return [line for line in seen if isinstance(line, GroupLine)], unreadable

@@ -29,7 +29,10 @@ from coordinator_api.group import events
 from coordinator_api.group.description import GroupDescription
 from coordinator_api.group.events import Event, HeartbeatOrFetch
 from coordinator_api.group.group import Group
+from coordinator_api.group.health import GroupObservation, ObservedCluster
+from coordinator_api.group.health_rules import health_of
 from coordinator_api.group.image import GroupImage
+from coordinator_api.group.notices import GroupNotices, ProcessNotice, ReceivedNotice
 from coordinator_api.group.outcome import (
     AssignmentPending,
     AssignmentReady,
@@ -53,7 +56,6 @@ from coordinator_api.runtime.definitions import Definition
 from coordinator_api.runtime.durable_group import DurableGroup, GroupEnvironment, RecordingFor
 from coordinator_api.runtime.event_queue import EventQueue, TakenEvents
 from coordinator_api.runtime.held_requests import CallerGone, HeldHeartbeats, HeldRequests
-from coordinator_api.runtime.notices import GroupNotices, ProcessNotice, ReceivedNotice
 from coordinator_api.runtime.rebalance_loop import RebalanceLoop
 from coordinator_api.runtime.rebalance_runner import RebalanceResources, RebalanceRunner
 from coordinator_api.runtime.telemetry import GroupStanding, GroupTelemetry
@@ -243,7 +245,23 @@ class GroupRuntime:
 
     def measures(self) -> GroupMeasures:
         """Returns the values for `/metrics` from the committed state of the group."""
-        return self._standing.measures(self.group_id, self.image, self._clock.now_ms())
+        level = health_of(self.observation()).level
+        return self._standing.measures(self.group_id, self.image, level, self._clock.now_ms())
+
+    def observation(self) -> GroupObservation:
+        """Returns what this process knows about the group, without the lags of task copies."""
+        cluster, standing, since_ms = self.cluster, self._standing, self._standing.ownerless_since_ms
+        return GroupObservation(
+            group_id=self.group_id,
+            image=self.image,
+            now_ms=self._clock.now_ms(),
+            cluster=ObservedCluster(None, cluster.error, cluster.failing_since_ms, cluster.topology_error),
+            notices=self.notices(),
+            ownerless=len(since_ms),
+            ownerless_since_ms=min(since_ms.values(), default=None),
+            rebalancing_since_ms=standing.rebalancing_since_ms,
+            rebalanced_at_ms=standing.rebalanced_at_ms,
+        )
 
     def notices(self) -> list[ReceivedNotice]:
         """Returns the notices that arrived in the last day, the newest first."""

@@ -18,6 +18,7 @@ import structlog
 
 from assignor.protocol.shared_assignments import AssignmentParts
 from assignor.types import TaskId
+from coordinator_api.group.health import HealthLevel
 from coordinator_api.group.image import GroupImage
 from coordinator_api.group.outcome import JoinAnswered, Left, Response
 from coordinator_api.group.records import (
@@ -281,12 +282,21 @@ class GroupStanding:
         self._owners = OwnerlessTasks(image, now_ms)
         self._warm_ups = _warm_ups(image)
         self._completed_at_ms: deque[int] = deque(maxlen=MOST_REBALANCES_KNOWN)
+        self.rebalanced_at_ms: int | None = None
+        """The time at which the last rebalance ended; None if this process has not seen its end."""
+
+        self.rebalancing_since_ms: int | None = None
+        """The start of the present rebalance; None if no rebalance runs, or if this process has not seen its start."""
+
         self._to_take: deque[tuple[CoordinatorRecord, int] | tuple[GroupImage, int]] = deque()
         self._thread: asyncio.Task[None] | None = None
 
     def committed(self, records: Iterable[CoordinatorRecord], now_ms: int) -> None:
         for record in records:
+            if isinstance(record, RebalanceStarted):
+                self.rebalancing_since_ms = now_ms
             if isinstance(record, RebalanceCompleted):
+                self.rebalancing_since_ms, self.rebalanced_at_ms = None, now_ms
                 self._completed_at_ms.append(now_ms)
                 self._warm_ups = sum(map(len, record.warm_ups.values()))
             self._to_take.append((record, now_ms))
@@ -300,11 +310,16 @@ class GroupStanding:
         self._to_take.append((image, now_ms))
         self._take()
 
-    def measures(self, group_id: str, image: GroupImage, now_ms: int) -> GroupMeasures:
+    @property
+    def ownerless_since_ms(self) -> Mapping[TaskId, int]:
+        """For each task without an owner, the start of the time without owner."""
+        return self._owners.since_ms
+
+    def measures(self, group_id: str, image: GroupImage, health: HealthLevel, now_ms: int) -> GroupMeasures:
         """Returns the values for `/metrics`. `image`: the committed state."""
         if self._thread is None:
             self._count(now_ms)
-        since_ms = self._owners.since_ms
+        since_ms = self.ownerless_since_ms
         while self._completed_at_ms and self._completed_at_ms[0] <= now_ms - HOUR_MS:
             self._completed_at_ms.popleft()
         probing_at_ms = image.present_end.probing_rebalance_at_ms if image.present_end else None
@@ -317,6 +332,7 @@ class GroupStanding:
             warm_ups=self._warm_ups if image.members else 0,
             probing_in_s=None if probing_at_ms is None else _seconds(probing_at_ms - now_ms),
             rebalances_per_hour=len(self._completed_at_ms),
+            health=health,
         )
 
     def _take(self) -> None:

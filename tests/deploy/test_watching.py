@@ -133,6 +133,8 @@ def test_should_fire_each_alert_when_its_trouble_is_there_and_none_before(tmp_pa
             grow(prometheus, instance)
             expect_firing(
                 prometheus,
+                "AssignorGroupBroken",
+                "AssignorGroupDegraded",
                 "AssignorTasksWithoutOwner",
                 "AssignorRebalanceFailed",
                 "AssignorRebalanceLoop",

@@ -7,10 +7,11 @@ import operator
 from collections.abc import Sequence
 from typing import Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, JsonValue
+from pydantic import AliasChoices, BaseModel, ConfigDict, Field, JsonValue
 
 from assignor.types import Role
 from coordinator_api.group.description import DescribedMember
+from coordinator_api.group.health import GroupHealth
 from coordinator_api.group.image import InstanceEnd
 from coordinator_api.http.models import Caller, Generation, GroupId, MemberId, ProcessId, State, TaskId, TimeMs
 from coordinator_api.http.models.documents import A_REBALANCE, AN_OUTPUT
@@ -24,6 +25,43 @@ class DeclareAnswer(BaseModel):
 
     group_id: GroupId
     revision: int = Field(examples=[1])
+
+
+class HealthReasonAnswer(BaseModel):
+    """One reason for the health of a group. `text`: what is wrong. `action`: what to do, with the command in
+    backquotes; null if there is nothing to do. `command`: this command; null if no command does it. `since_ms`: the
+    time since which it is wrong; null if this is not known. `last_ms`: the time at which it happened last, for records
+    and log lines; null for a state that lasts. `where`: the names of instances, members, tasks or topics. `count`: how
+    many of them, or how many records or log lines; null if nothing is counted.
+    """
+
+    model_config = ConfigDict(from_attributes=True)
+
+    level: str = Field(examples=["broken"])
+    code: str = Field(examples=["REBALANCE_FAILED"])
+    text: str = Field(examples=["The last rebalance failed: TimeoutException: no answer."])
+    action: str | None = Field(
+        validation_alias=AliasChoices("what_to_do", "action"),
+        examples=["Nothing is processed until it is resumed: `assignor groups resume w`."],
+    )
+    command: str | None = Field(examples=["assignor groups rebalance words"])
+    since_ms: TimeMs | None
+    last_ms: TimeMs | None
+    where: list[str] = Field(examples=[["words-1"]])
+    count: int | None = Field(examples=[1])
+
+
+class HealthAnswer(BaseModel):
+    """The health of a group. `level`: `ok`, `busy`, `degraded` or `broken`. `reasons`: the most important reason
+    first.
+    """
+
+    level: str = Field(examples=["ok"])
+    reasons: list[HealthReasonAnswer] = Field(examples=[[]])
+
+    @classmethod
+    def of(cls, health: GroupHealth) -> Self:
+        return cls(level=health.level, reasons=[HealthReasonAnswer.model_validate(each) for each in health.reasons])
 
 
 class _ShownGroup(BaseModel):
@@ -41,6 +79,9 @@ class _ShownGroup(BaseModel):
     )
     condition: str | None = Field(
         None, description="A problem of the group that its state does not show; null if none is known.", examples=[None]
+    )
+    health: HealthAnswer | None = Field(
+        None, description="What is wrong, since when, and what to do; null if the group's coordinator does not answer."
     )
     declared_at_ms: TimeMs | None = Field(None, description="Time of the present definition; null when not known.")
 

@@ -27,10 +27,10 @@ from pydantic import (
 
 from assignor.types import JAVA_INT_MAX, JAVA_LONG_MAX, TaskId
 from coordinator_api.group.events import Heartbeat, Join, MemberFailure
+from coordinator_api.group.notices import ProcessNotice, printable
 from coordinator_api.http.json_objects import check_values
 from coordinator_api.http.models import Caller, Generation, MemberId, State, TimeMs
 from coordinator_api.http.models.documents import A_MEMBER_ID, A_SUBSCRIPTION, AN_ASSIGNMENT
-from coordinator_api.runtime.notices import ProcessNotice, printable
 
 MAX_TEXT_LENGTH = 1_000
 MAX_JOIN_ID_LENGTH = 100
@@ -316,12 +316,14 @@ class SubscriptionAnswer(_Answer):
 class AssignmentAnswer(_Answer):
     """The assignment of a member. `assignment`: base64 of ConsumerProtocolAssignment. `followup`: true if the
     coordinator will start a further rebalance by itself. The further rebalance starts when all members have their
-    assignments. If source topics are missing, the rebalance starts when these topics exist.
+    assignments. If source topics are missing, the rebalance starts when these topics exist. `error`: what is wrong, if
+    the rebalance failed; else null.
     """
 
     generation_id: Generation
     assignment: str = Field(examples=[AN_ASSIGNMENT])
     followup: bool = Field(examples=[False])
+    error: str | None = Field(None, examples=[None])
 
 
 class HeartbeatAnswer(_Answer):

@@ -7,6 +7,7 @@ import asyncio
 import base64
 from contextlib import nullcontext
 from typing import Annotated
+from urllib.parse import quote
 
 from fastapi import Depends, Path, Query, Request, Response
 from starlette.types import Receive, Scope, Send
@@ -55,6 +56,9 @@ from coordinator_api.http.models.member_models import (
 router = named_router(prefix="/v1/groups/{group}", tags=["members"], responses=problems(404, 409, 415))
 
 RAW = "application/octet-stream"
+MAX_ERROR_LENGTH = 1_000
+"""The length limit of the header Assignor-Error before percent-encoding."""
+
 MAX_WAIT_MS = 86_400_000
 
 MemberId = Annotated[
@@ -136,7 +140,7 @@ async def fetch_assignment(
     assignment. If the group still has no such assignment after `wait_ms`, the status is 204.
 
     With `Accept: application/octet-stream`, the body of the answer is the bytes of the assignment, and the headers
-    contain the other fields.
+    contain the other fields. The header `Assignor-Error` is percent-encoded.
     """
     fetch = events.FetchAssignment(member_id, min_generation, instance_id)
     wait_s = min(wait_ms, coordinator.settings.longpoll_max_wait_ms) / 1000
@@ -155,6 +159,7 @@ async def fetch_assignment(
             generation_id=ready.generation_id,
             assignment=base64.b64encode(bytes(ready.assignment)).decode("ascii"),
             followup=ready.followup,
+            error=ready.error,
         )
     )
 
@@ -221,6 +226,8 @@ class RawAssignment(Response):
             "Assignor-Generation-Id": str(ready.generation_id),
             "Assignor-Followup": "true" if ready.followup else "false",
         }
+        if ready.error is not None:
+            headers["Assignor-Error"] = quote(ready.error[:MAX_ERROR_LENGTH], safe=" ")
         super().__init__(None, headers=headers, media_type=RAW)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

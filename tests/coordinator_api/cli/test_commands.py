@@ -53,8 +53,8 @@ def test_should_list_groups_as_a_table_and_as_json(service: ServiceProcess, memb
     json_code, as_json, _ = assignor("groups", "list", "--coordinator", service.url, "--format", "json")
 
     assert (code, json_code) == (0, 0)
-    assert text.split()[:4] == ["NAME", "STATE", "GENERATION", "MEMBERS"]
-    assert re.search(rf"^{group_of(member)} +Stable +1 +1 +(- +)*[0-9]+s$", text, re.MULTILINE)
+    assert text.split()[:4] == ["NAME", "STATE", "HEALTH", "GENERATION"]
+    assert re.search(rf"^{group_of(member)} +Stable +ok +1 +1 +(- +)*[0-9]+s$", text, re.MULTILINE)
     assert json.loads(as_json) == member.client.get("/v1/groups").json()
 
 
@@ -72,13 +72,34 @@ def test_should_describe_a_group(service: ServiceProcess, member: HttpMember) ->
 def test_should_say_what_to_do_about_a_group_without_members(service: ServiceProcess, client: httpx.Client) -> None:
     group_id = new_group(client, partitions=2)
     where = ("groups", "describe", group_id, "--coordinator", service.url, "-o", "wide")
-    assert "\nwhat to do:   Nobody has joined yet. Start instances" in assignor(*where)[1]
+    assert "\nwhat to do:   Start instances, and give them the address of this coordinator." in assignor(*where)[1]
 
     member = settled_member(client, group_id, client_id="worker-1")
     assert "what to do" not in assignor(*where)[1]
 
     member.leave()
-    assert "\nwhat to do:   Nobody is left. ENDED INSTANCES below says how each" in assignor(*where)[1]
+    assert "\ndegraded:     No instance is left, so nothing is processed: " in assignor(*where)[1]
+
+
+def test_should_end_a_check_by_the_health_of_the_group(
+    service: ServiceProcess, client: httpx.Client, member: HttpMember
+) -> None:
+    where = ("groups", "describe", group_of(member), "--coordinator", service.url, "--check")
+    assert assignor(*where)[0] == 0
+
+    assert client.post(f"{member.path}/pause").status_code == 204
+    code, text, said = assignor(*where)
+    assert (code, said) == (1, "")
+    assert re.search(r"^degraded: +An operator has paused the group. \(since \d+s ago\)$", text, re.MULTILINE)
+    assert f"assignor groups resume {group_of(member)}`." in " ".join(text.split())
+
+    client.post(f"{member.path}/resume")
+    member.leave()
+    assert assignor(*where)[0] == 1
+    listed = assignor("groups", "list", "--coordinator", service.url, environment={"COLUMNS": "200"})[1]
+    assert re.search(rf"^{group_of(member)} +Empty +degraded .* No instance is left", listed, re.MULTILINE)
+    code, _, said = assignor(*where, "--watch")
+    assert (code, said) == (2, "error: --check: looks once, and --watch looks until Ctrl-C: give one of them\n")
 
 
 def test_should_show_how_instances_ended_the_newest_first(service: ServiceProcess, client: httpx.Client) -> None:

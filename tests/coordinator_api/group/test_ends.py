@@ -75,6 +75,19 @@ def test_should_remember_the_last_failure_of_an_instance() -> None:
     assert recorded.group.image.ends == (end("words-1", 8, RemovalReason.LEFT, OTHER),)
 
 
+def test_should_forget_the_failure_of_an_instance_that_came_back_and_was_stopped_then() -> None:
+    failed = thread("words-1", 1)
+    recorded = running(failed, thread("words-2", 1))
+    leave_at(recorded, 7, failed, FAILURE)
+
+    again = replace(failed, new_member_id="again")
+    recorded.send(again)
+    assert successors(recorded) == ["words-1"]
+
+    leave_at(recorded, 9, again)
+    assert recorded.group.image.ends == (end("words-1", 9, RemovalReason.LEFT),)
+
+
 def test_should_remember_an_instance_that_was_lost_without_a_word() -> None:
     recorded = running(thread("words-1", 1))
     recorded.now_ms = SESSION_MS + 1
@@ -93,10 +106,15 @@ def test_should_remember_an_instance_when_it_goes_away_and_not_again_when_its_gr
     assert member.new_member_id in recorded.group.image.members
     assert recorded.group.image.ends == (end("words-1", 7, RemovalReason.LEFT, FAILURE),)
 
+    leave_at(recorded, 8, other)
+    recorded.send(replace(other, new_member_id="back"))
+    before = recorded.group.image.ends
+    assert successors(recorded) == [None, "words-2"]
+
     recorded.now_ms = 1_007
     recorded.send(Tick())
     assert member.new_member_id not in recorded.group.image.members
-    assert recorded.group.image.ends == (end("words-1", 7, RemovalReason.LEFT, FAILURE),)
+    assert recorded.group.image.ends == before
 
 
 def test_should_name_the_member_when_its_process_or_its_instance_is_not_known() -> None:
@@ -146,3 +164,35 @@ def test_should_show_the_failure_without_its_text_in_the_history(message: str) -
     assert removed.as_text() == (
         "MemberRemoved member_id=m1 reason=left at_ms=7 error=ValueError place=orders.py:12, in to_amount task=0_1"
     )
+
+
+def test_should_give_the_place_of_an_instance_that_failed_to_the_next_one_that_joins() -> None:
+    stopped, failed, lost, stays = (thread(f"words-{number}", 1) for number in range(4))
+    recorded = running(stopped, failed, lost, stays)
+    leave_at(recorded, 7, stopped)
+    leave_at(recorded, 8, failed, FAILURE)
+    leave_at(recorded, 9, lost, OTHER)
+
+    for join in (thread("words-9", 1), thread("words-9", 2)):
+        recorded.send(join)
+    assert successors(recorded) == [None, "words-9", None]
+
+    recorded.send(thread("words-10", 1))
+    assert successors(recorded) == [None, "words-9", "words-10"]
+
+
+def test_should_give_an_instance_that_comes_back_its_own_place() -> None:
+    failed, back, stays = thread("words-1", 1), thread("words-2", 1), thread("words-3", 1)
+    recorded = running(failed, back, stays)
+    leave_at(recorded, 7, failed, FAILURE)
+    leave_at(recorded, 8, back)
+    recorded.send(thread("words-2", 2))
+    assert successors(recorded) == [None, "words-2"]
+
+    leave_at(recorded, 9, thread("words-2", 2), OTHER)
+    assert successors(recorded) == [None, None]
+
+
+def successors(recorded: RecordedGroup) -> list[str | None]:
+    names = {str(process_named(f"words-{number}")): f"words-{number}" for number in range(11)}
+    return [None if each.replaced_by is None else names[each.replaced_by] for each in recorded.group.image.ends]

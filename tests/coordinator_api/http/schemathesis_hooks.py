@@ -70,7 +70,7 @@ def _name_a_known_member(case: Case[Any], operation: str, number: int) -> None:
 def _leave_known_members_alone(case: Case[Any]) -> None:
     """schemathesis reads ids in answers and uses them in later calls. Other calls need the known members."""
     known = {member for _, member in json.loads(os.environ[KNOWN_VARIABLE])}
-    if case.path_parameters["member"] in known:
+    if case.path_parameters.get("member") in known:
         case.path_parameters["member"] = "somebody"
 
 
@@ -120,6 +120,8 @@ def before_call(context: HookContext, case: Case[Any], kwargs: dict[str, Any]) -
     if case.method.upper() != case.operation.method.upper():
         case.body = NOT_SET  # an address may refuse a body as too large before it looks at the method
         return
+    if _operation(case) == "leave":  # a call with wrong fields may leave, too, because a leave ignores unknown fields
+        _leave_known_members_alone(case)
     if case.meta is None or not case.meta.generation.mode.is_positive:
         return
     operation, number = _operation(case), next(_numbers)
@@ -131,8 +133,6 @@ def before_call(context: HookContext, case: Case[Any], kwargs: dict[str, Any]) -
         _without_unknown_fields_of_members(case)
     if operation == "subscribe":
         _give_a_real_subscription(case)
-    if operation == "leave":
-        _leave_known_members_alone(case)
     if number % 4 and _make_right(case, operation, number // 4):
         _made_right.add(case.id)
 

@@ -125,6 +125,7 @@ def test_should_list_and_describe_a_group_with_roles_and_lags(client: httpx.Clie
         "error": None,
         "led_by": None,
         "condition": None,
+        "health": {"level": "ok", "reasons": []},
         "notices": 0,
         "declared_at_ms": described["declared_at_ms"],
     } in listed

@@ -47,7 +47,7 @@ def test_should_tell_members_of_a_pause_until_it_is_resumed(client: httpx.Client
     assert (told["paused"], late["paused"]) == (True, True)
     assert told["news"] != known["news"]
     assert (document["state"], document["condition"]) == ("Stable", "PAUSED")
-    assert document["advice"].endswith("`assignor groups resume`.")
+    assert document["advice"].endswith(f"`assignor groups resume {document['group_id']}`.")
     assert described["pause"].pop("at_ms") > 0
     assert described == {**OFF, "pause": {"by": ADA_SAYS, "reason": "the database is being moved"}}
     assert "paused" not in member.heartbeat().json()
@@ -119,8 +119,8 @@ def test_should_hold_a_rebalance_that_takes_tasks_from_a_living_owner(client: ht
     assert len(held["tasks_to_move"]) == 2
     assert described["state"] == "CompletingRebalance"
     assert described["advice"] == (
-        f"Look at the rebalance of generation 2 with `assignor groups held {described['group_id']}`, then approve or "
-        "discard it. Members keep the tasks they have meanwhile."
+        "The rebalance of generation 2 waits for approval. Members keep the tasks they have meanwhile. See what it "
+        f"would move, then approve or discard it: `assignor groups held {described['group_id']}`."
     )
     assert described["levers"]["hold"].pop("at_ms") > 0
     assert described["levers"]["hold"] == {"time_limit_ms": HOUR_MS, "by": ADA_SAYS, "reason": "a sale"}

@@ -9,6 +9,7 @@ from pydantic import BaseModel
 
 from assignor.types import TaskId
 from coordinator_api.group.events import Heartbeat, MemberFailure
+from coordinator_api.group.notices import ProcessNotice
 from coordinator_api.http.dependencies import JsonBody
 from coordinator_api.http.json_objects import MAX_NESTING
 from coordinator_api.http.models.member_models import (
@@ -22,7 +23,6 @@ from coordinator_api.http.models.member_models import (
     SubscriptionBody,
 )
 from coordinator_api.http.problems import Problem
-from coordinator_api.runtime.notices import ProcessNotice
 
 HEARTBEAT: dict[str, Any] = {"generation_id": 3, "task_offset_sums": {"0_1": 5}, "group_instance_id": "i"}
 NOTICE: dict[str, Any] = {"code": "RECORDS_DROPPED", "text": "3 late", "count": 3, "at_ms": 5}

@@ -42,6 +42,7 @@ async def test_should_wait_for_a_missing_topic_and_start_a_rebalance_when_it_app
         told = await group.fetch(await group.join())
         assert assignment_error(told.assignment) == AssignorErrorCode.INCOMPLETE_SOURCE_TOPIC_METADATA
         assert told.followup, "members are told that a rebalance comes by itself"
+        assert told.error == f"Source topics are missing on the cluster: {TOPIC}."
         shown = await described(group)
         assert (shown["state"], shown["error"]) == ("Stable", "INCOMPLETE_SOURCE_TOPIC_METADATA")
         assert shown["condition"] == "MISSING_SOURCE_TOPICS"
@@ -77,12 +78,18 @@ async def test_should_not_storm_when_the_new_partitions_do_not_fit_the_changelog
 
         assert assignment_error(told.assignment) == AssignorErrorCode.ASSIGNMENT_ERROR
         assert not told.followup
+        assert f"the internal topic {CHANGELOG}, which has 2. Kafka's error: StreamsException: Existing" in known(
+            told.error
+        )
         shown = await described(group)
         assert shown["reason"] == f"partitions of {TOPIC}: 2 -> 4"
         assert shown["error"].startswith(
             f"StreamsException: Existing internal topic {CHANGELOG} has invalid partitions"
         )
-        assert "kafka-streams-application-reset" in shown["advice"]
+        (reason,) = shown["health"]["reasons"]
+        assert (reason["code"], reason["where"]) == ("REBALANCE_FAILED", [CHANGELOG])
+        assert reason["command"] == "assignor reset --application-id g"
+        assert f"`assignor topics alter {CHANGELOG} --partitions 4`" in shown["advice"]
         await group.some_looks(10)
         assert group.runtime.group.image.generation_id == generation, "the same failure is not repeated"
 
@@ -183,7 +190,9 @@ async def test_should_fail_when_the_cluster_refuses_and_try_again_when_its_topic
         assert assignment_error(told.assignment) == AssignorErrorCode.ASSIGNMENT_ERROR
         shown = await described(group)
         assert shown["error"] == "PermissionError: CREATE is not allowed"
-        assert shown["advice"].startswith("The last rebalance failed. It is tried again when a member joins, a topic")
+        assert shown["advice"].startswith(
+            "The last rebalance failed: PermissionError: CREATE is not allowed. It is tried again when a member joins"
+        )
         assert shown["condition"] == "REBALANCE_FAILED"
         await group.some_looks()
         assert group.runtime.group.image.generation_id == generation

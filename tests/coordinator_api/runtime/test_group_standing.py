@@ -4,6 +4,7 @@ import asyncio
 
 from assignor.types import TaskId
 from coordinator_api.group.events import Leave, Tick
+from coordinator_api.group.health import HealthLevel
 from coordinator_api.group.liveness import GroupLimits
 from coordinator_api.group.outcome import Outcome
 from coordinator_api.metrics import GroupMeasures, MeasuredService, Metrics, ServiceMeasures
@@ -40,13 +41,13 @@ class Standing:
         return outcome
 
     def measures(self, now_ms: int) -> GroupMeasures:
-        return self.standing.measures("g", self.recorded.group.image, now_ms)
+        return self.standing.measures("g", self.recorded.group.image, HealthLevel.OK, now_ms)
 
 
 def test_should_measure_a_group_at_rest() -> None:
     group = Standing()
     group.complete(probing_at_ms=600_000)
-    assert group.measures(1_000) == GroupMeasures("g", 2, 0, 0.0, 0.0, 0, 599.0, 1)
+    assert group.measures(1_000) == GroupMeasures("g", 2, 0, 0.0, 0.0, 0, 599.0, 1, HealthLevel.OK)
 
 
 def test_should_count_the_seconds_of_each_task_without_owner_as_they_are_asked_for() -> None:
@@ -89,13 +90,14 @@ async def test_should_take_records_in_order_while_a_large_one_is_worked_out_in_a
 
 def test_should_name_the_first_groups_only_and_all_in_the_sums() -> None:
     groups = [
-        GroupMeasures("a", 2, 1, 3.0, 0.0, 1, None, 4),
-        GroupMeasures("b", 5, 2, 9.0, 7.0, 2, 60.0, 31),
+        GroupMeasures("a", 2, 1, 3.0, 0.0, 1, None, 4, HealthLevel.OK),
+        GroupMeasures("b", 5, 2, 9.0, 7.0, 2, 60.0, 31, HealthLevel.BROKEN),
     ]
     metrics = Metrics()
     metrics.registry.register(MeasuredService(lambda: ServiceMeasures(groups, {"Stable": 2}, 0, 0, 0.0, 3, 5), 1))
     shown = [line for line in metrics.exposition().decode().splitlines() if not line.startswith("#")]
     assert [line for line in shown if "assignor_group_" in line] == [
+        'assignor_group_health{group="a"} 0.0',
         'assignor_group_members{group="a"} 2.0',
         'assignor_group_tasks_without_owner{group="a"} 1.0',
         'assignor_group_longest_without_owner_seconds{group="a"} 3.0',
@@ -114,4 +116,6 @@ def test_should_name_the_first_groups_only_and_all_in_the_sums() -> None:
         "assignor_owned_groups 5.0",
         "assignor_members 7.0",
         'assignor_groups{state="Stable"} 2.0',
+        'assignor_groups_by_health{health="ok"} 1.0',
+        'assignor_groups_by_health{health="broken"} 1.0',
     } <= set(shown)

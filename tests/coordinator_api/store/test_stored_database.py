@@ -1,9 +1,9 @@
 """A database of schema 0005 opens in every later release: every group is what it was, is answered as then, and goes on.
 
 `stored_database.sqlite3.gz` never changes. `stored_database.json` is what the release that wrote it answered about it
-over HTTP, after a restart. There is one group for each shape that a log can have: static, dynamic and
-replaced members, a snapshot, a rebalance being prepared, a failed one, a probing one, a drained group, and groups that
-are led elsewhere.
+over HTTP, after a restart, without the advice for people. There is one group for each shape that a log can have:
+static, dynamic and replaced members, a snapshot, a rebalance being prepared, a failed one, a probing one, a drained
+group, and groups that are led elsewhere.
 """
 
 import gzip

@@ -1,6 +1,6 @@
 """What is kept of what processes tell: the newest of each code, printable, a bounded number, for a day."""
 
-from coordinator_api.runtime.notices import KEPT_MS, KEPT_NOTICES, GroupNotices, ProcessNotice
+from coordinator_api.group.notices import KEPT_MS, KEPT_NOTICES, GroupNotices, ProcessNotice
 
 
 def notice(code: str = "RECORDS_DROPPED", count: int = 1, text: str = "late") -> ProcessNotice:

@@ -34,12 +34,14 @@ class ProcessNotice:
 class ReceivedNotice(NamedTuple):
     """A notice and its sender. `process`: the sender's process id, or a member's id if the process id is not known.
 
-    `received_at_ms`: the time of arrival by the coordinator's clock.
+    `received_at_ms`: the time of arrival by the coordinator's clock. `since_ms`: the arrival of the first notice with
+    this code from this process.
     """
 
     process: str
     notice: ProcessNotice
     received_at_ms: int
+    since_ms: int
 
 
 class GroupNotices:
@@ -52,8 +54,9 @@ class GroupNotices:
         """Add the notices of a process. A new notice replaces the process's earlier notice with the same code."""
         for notice in notices:
             key = process, notice.code
-            self._newest.pop(key, None)
-            self._newest[key] = ReceivedNotice(process, replace(notice, text=printable(notice.text)), now_ms)
+            known = self._newest.pop(key, None)
+            since_ms = now_ms if known is None else known.since_ms
+            self._newest[key] = ReceivedNotice(process, replace(notice, text=printable(notice.text)), now_ms, since_ms)
         while len(self._newest) > KEPT_NOTICES:
             del self._newest[next(iter(self._newest))]
 

@@ -1,0 +1,445 @@
+"""The rules of a group's health: each reason for a bad health is made in this file, and only in this file. Lists,
+descriptions, pages, metrics and the exit code of `groups describe --check` show these reasons.
+
+The reasons are sorted: the worst level first, and within one level in the order of `ReasonCode`. The lags of task
+copies are not known to every caller. Without lags, the health has no reasons about restoring tasks, and all other
+reasons are the same.
+
+If the leader of the group is outside this service, the service knows only what this leader reports. The health then has
+only reasons about the last reported rebalance.
+"""
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+
+from assignor.types import AssignorErrorCode, Role
+from coordinator_api.group.health import (
+    GroupHealth,
+    GroupObservation,
+    HealthLevel,
+    HealthReason,
+    ReasonCode,
+)
+from coordinator_api.group.image import GroupImage, InstanceEnd, LastRebalance
+from coordinator_api.group.notices import ReceivedNotice
+from coordinator_api.group.states import GroupState, RebalanceOutcome, RemovalReason
+
+OWNERLESS_AFTER_MS = 30_000
+"""A rebalance may leave tasks without an owner for a moment, until their old owners have revoked them. After this time,
+the lack of an owner is not part of a normal rebalance.
+"""
+
+SLOW_REBALANCE_MS = 60_000
+"""A rebalance that waits longer than this for its members is not a normal rebalance."""
+
+ENDS_COUNT_MS = 86_400_000
+"""The time for which the end of an instance is a reason, if no other instance takes its place."""
+
+_NAMES_IN_TEXT = 5
+_MOST_PLACES = 100
+"""The largest number of members or tasks that one reason lists. Its count is not limited."""
+
+_OTHER_PARTITIONS = re.compile(
+    r"internal topic (?P<topic>\S+) has invalid partitions: expected: (?P<expected>\d+); actual: (?P<actual>\d+)"
+)
+
+
+def health_of(seen: GroupObservation) -> GroupHealth:
+    """Computes the health of a group. Takes time in proportion to the notices and copies, not to the members."""
+    rules = _RULES if seen.image.led_by is None else (_reported_failure,)
+    reasons = [reason for rule in rules for reason in rule(seen)]
+    order = list(ReasonCode)
+    reasons.sort(key=lambda reason: (-reason.level.rank, order.index(reason.code)))
+    return GroupHealth(tuple(reasons))
+
+
+Reasons = Iterator[HealthReason]
+
+
+def _reported_failure(seen: GroupObservation) -> Reasons:
+    last = seen.image.last_rebalance
+    if last is not None and last.end.error is not None:
+        text = f"The last rebalance failed: {last.end.error}."
+        since_ms = seen.image.reported_at_ms
+        yield HealthReason(HealthLevel.BROKEN, ReasonCode.REBALANCE_FAILED, text, since_ms=since_ms)
+
+
+def failed_rebalance_text(image: GroupImage) -> str | None:
+    """Returns what went wrong in the last rebalance, for its members; None if it did not fail."""
+    failed = next(_failed_rebalance(GroupObservation("", image, 0)), None)
+    return None if failed is None else failed.text
+
+
+def _failed_rebalance(seen: GroupObservation) -> Reasons:
+    image, last = seen.image, seen.image.last_rebalance
+    if last is None or image.state not in (GroupState.STABLE, GroupState.EMPTY):
+        return
+    if last.awaits_topics() or last.end.error_code == AssignorErrorCode.INCOMPLETE_SOURCE_TOPIC_METADATA:
+        yield _missing_topics(seen, last)
+    elif last.end.outcome is RebalanceOutcome.ERROR:
+        yield _failure(seen, last)
+
+
+def _missing_topics(seen: GroupObservation, last: LastRebalance) -> HealthReason:
+    if not last.basis.polled_cluster:
+        missing = seen.missing_topics
+        named = f": {_listed(missing)}" if missing else ""
+        text, action = f"The definition's cluster lacks source topics{named}.", "PUT a definition that has them."
+        return _broken(seen, ReasonCode.MISSING_SOURCE_TOPICS, text, action, where=missing)
+    missing = last.basis.missing_topics
+    then = "the coordinator then starts a rebalance." if seen.image.members else "then start the members again."
+    text = f"Source topics are missing on {seen.cluster.address or 'the cluster'}: {_listed(missing)}."
+    return _broken(seen, ReasonCode.MISSING_SOURCE_TOPICS, text, f"Create them; {then}", where=missing)
+
+
+def _failure(seen: GroupObservation, last: LastRebalance) -> HealthReason:
+    error = (last.end.error or "no reason is known").rstrip(".")
+    found = _OTHER_PARTITIONS.search(error)
+    if found is None:
+        again = "when a member joins, a topic of the group changes, or a definition is PUT"
+        action = f"It is tried again {again}, and not before that."
+        return _broken(seen, ReasonCode.REBALANCE_FAILED, f"The last rebalance failed: {error}.", action)
+    topic, expected, actual = found["topic"], found["expected"], found["actual"]
+    text = (
+        f"The last rebalance failed: its source topics need {expected} partitions of the internal topic {topic}, which "
+        f"has {actual}. Kafka's error: {error}."
+    )
+    again = "start the instances again" if seen.cluster.address else "PUT a definition without the topic"
+    action = (
+        f"Stop all instances, make the number of partitions fit, then {again}. Adding partitions keeps the state, but "
+        f"a key that now belongs to another partition begins without its state: `assignor topics alter {topic} "
+        f"--partitions {expected}`. A reset deletes the state, and the input is read again"
+    )
+    command = f"assignor reset --application-id {seen.group_id}"
+    return _broken(seen, ReasonCode.REBALANCE_FAILED, text, action, command, where=(topic,))
+
+
+_LOST_BECAUSE = {
+    RemovalReason.SESSION_EXPIRED: (
+        "It was silent for its session.timeout.ms: it was killed, its machine or its network failed, or it hung."
+    ),
+    RemovalReason.DISCONNECTED: (
+        "Its connection broke, and it did not come back: it was killed, or its machine or its network failed."
+    ),
+    RemovalReason.NO_REQUEST_SINCE_JOIN: "It sent no request after its join: it was killed, or its network failed.",
+    RemovalReason.REBALANCE_TIMEOUT: (
+        "It did not rejoin within its rebalance.timeout.ms: one record, or one call of its code, took longer."
+    ),
+    RemovalReason.ASSIGNMENT_NOT_FETCHED: (
+        "It did not fetch its assignment: one record, or one call of its code, took too long."
+    ),
+}
+
+
+def _ended_instances(seen: GroupObservation) -> Reasons:
+    """Yields a reason for the instances that failed, and one for those that ended without a goodbye. An end of the last
+    day counts until another instance has joined in its place, or until the same process is back.
+    """
+    ended = [
+        end
+        for end in reversed(seen.image.ends)
+        if end.replaced_by is None and not end.is_good and seen.now_ms - end.at_ms <= ENDS_COUNT_MS
+    ]
+    failed = [end for end in ended if end.failure is not None]
+    lost = [end for end in ended if end.failure is None]
+    if failed:
+        yield _of_ends(HealthLevel.BROKEN, ReasonCode.INSTANCE_FAILED, failed, "Mend the cause, and start it again.")
+    if lost:
+        level = HealthLevel.DEGRADED if seen.image.members else HealthLevel.BROKEN
+        action = "Its log and the log of its machine may tell the cause, such as too little memory. Start it again."
+        yield _of_ends(level, ReasonCode.INSTANCE_LOST, lost, action)
+
+
+def _of_ends(level: HealthLevel, code: ReasonCode, newest_first: Sequence[InstanceEnd], action: str) -> HealthReason:
+    newest, count = newest_first[0], len(newest_first)
+    names = tuple(end.client_id or end.process_id for end in newest_first)
+    failure = newest.failure
+    if failure is None:
+        text = f"Instance {names[0]} ended without a goodbye. {_LOST_BECAUSE[newest.reason]}"
+    else:
+        at = ", ".join(each for each in (failure.place, failure.task and f"task {failure.task}") if each)
+        message = f": {failure.message}" if failure.message else ""
+        text = f"Instance {names[0]} failed: {failure.error}{message}{f' ({at})' if at else ''}."
+    return HealthReason(
+        level,
+        code,
+        text if count == 1 else f"{text} It is the newest of {count:,}.",
+        action,
+        since_ms=newest_first[-1].at_ms,
+        last_ms=newest.at_ms if count > 1 else None,
+        where=names,
+        count=count,
+    )
+
+
+def _no_instances(seen: GroupObservation) -> Reasons:
+    image = seen.image
+    if image.state is not GroupState.EMPTY:
+        return
+    last = image.ends[-1] if image.ends else None
+    level, why, action = HealthLevel.BROKEN, ".", "Start instances to go on."
+    if not image.generation_id:
+        text, action = "No instance has joined yet", "Start instances, and give them the address of this coordinator."
+        level = HealthLevel.BUSY
+    else:
+        text = "No instance is left, so nothing is processed"
+        if last is None:
+            why = ": the members have left, or were silent for their session.timeout.ms."
+            action = (
+                "The service's log says which (member_removed, with the reason), the log of each instance says why. "
+                "Start instances to go on."
+            )
+        elif last.is_good:
+            level, why = HealthLevel.DEGRADED, f": {last.client_id or last.process_id} was the last, and was stopped."
+    since_ms = None if last is None else last.at_ms
+    yield HealthReason(level, ReasonCode.NO_INSTANCES, f"{text}{why}", action, since_ms=since_ms)
+
+
+def _paused(seen: GroupObservation) -> Reasons:
+    lever = seen.image.levers.pause
+    if lever is not None:
+        decision = lever.decision
+        because = f", because: {decision.reason}" if decision.reason else ""
+        yield HealthReason(
+            HealthLevel.DEGRADED,
+            ReasonCode.PAUSED,
+            f"An operator has paused the group{because}.",
+            "Nothing is processed until it is resumed",
+            f"assignor groups resume {seen.group_id}",
+            since_ms=decision.at_ms,
+        )
+
+
+def _unmatched_patterns(seen: GroupObservation) -> Reasons:
+    last = seen.image.last_rebalance
+    if last is None or seen.image.state is not GroupState.STABLE or last.end.outcome is RebalanceOutcome.ERROR:
+        return
+    patterns = last.basis.missing_topics
+    if patterns:
+        yield HealthReason(
+            HealthLevel.DEGRADED if seen.has_active_task else HealthLevel.BROKEN,
+            ReasonCode.NO_TOPIC_MATCHES,
+            f"No topic matches the pattern {_listed(patterns)}, so there are no tasks that read it.",
+            "The coordinator starts a rebalance when a topic that matches is created.",
+            where=patterns,
+        )
+
+
+def _no_tasks(seen: GroupObservation) -> Reasons:
+    image, last = seen.image, seen.image.last_rebalance
+    if image.state is not GroupState.STABLE or last is None or seen.copies is None or not image.members:
+        return
+    comes_by_itself = last.end.outcome in (RebalanceOutcome.FOLLOW_UP, RebalanceOutcome.ERROR)
+    if not comes_by_itself and not seen.has_active_task:
+        yield _broken(
+            seen,
+            ReasonCode.NO_TASKS,
+            "No member has a task, so nothing is processed.",
+            "See the reasons of the last rebalance, and whether the topology reads any topic that has partitions",
+            f"assignor rebalances show {seen.group_id}",
+        )
+
+
+def _ownerless_tasks(seen: GroupObservation) -> Reasons:
+    image, since_ms = seen.image, seen.ownerless_since_ms
+    failed = image.present_end is not None and image.present_end.outcome is RebalanceOutcome.ERROR
+    if not seen.ownerless or since_ms is None or failed or image.state is GroupState.EMPTY:
+        return
+    tasks = f"{seen.ownerless:,} tasks have" if seen.ownerless > 1 else "One task has"
+    away = tuple(member.member_id for member in image.members.away())
+    if away:
+        text = f"{tasks} no owner: kept for members that are away: {_listed(away)}."
+        action = "Start the instance again, or end the rejoin grace to give its tasks to others"
+        command = f"assignor groups grace {seen.group_id} --off"
+    else:
+        text, action, command = f"{tasks} no owner, so a part of the input is not processed.", None, None
+    level = HealthLevel.BROKEN if seen.now_ms - since_ms >= OWNERLESS_AFTER_MS else HealthLevel.BUSY
+    yield HealthReason(
+        level,
+        ReasonCode.TASKS_WITHOUT_OWNER,
+        text,
+        action,
+        command,
+        since_ms=since_ms,
+        where=away,
+        count=seen.ownerless,
+    )
+
+
+def _held_rebalance(seen: GroupObservation) -> Reasons:
+    held = seen.image.held
+    if held is not None:
+        yield HealthReason(
+            HealthLevel.DEGRADED,
+            ReasonCode.HELD_REBALANCE,
+            f"The rebalance of generation {seen.image.generation_id} waits for approval. Members keep the tasks they "
+            "have meanwhile.",
+            "See what it would move, then approve or discard it",
+            f"assignor groups held {seen.group_id}",
+            since_ms=held.since_ms,
+        )
+
+
+def _cluster(seen: GroupObservation) -> Reasons:
+    cluster = seen.cluster
+    if cluster.error is not None:
+        is_waiting = seen.image.state is GroupState.COMPLETING_REBALANCE
+        if is_waiting:
+            text = f"The rebalance waits for the cluster: {cluster.error}."
+            action = "Members keep the tasks they have, and the rebalance goes on by itself when the cluster answers."
+        else:
+            text = f"The cluster does not answer: {cluster.error}."
+            action = "Members keep the tasks they have; the coordinator asks it again until it answers."
+        yield HealthReason(
+            HealthLevel.BROKEN if is_waiting else HealthLevel.DEGRADED,
+            ReasonCode.CLUSTER_UNREACHABLE,
+            text,
+            action,
+            since_ms=cluster.failing_since_ms,
+            where=() if cluster.address is None else (cluster.address,),
+        )
+    if cluster.topology_error is not None:
+        yield HealthReason(
+            HealthLevel.DEGRADED,
+            ReasonCode.TOPICS_DO_NOT_FIT,
+            cluster.topology_error,
+            "Until then, new topics are not read, and a rebalance would fail.",
+        )
+
+
+_NOTICE_ACTIONS = {
+    ReasonCode.RECORDS_PASSED_OVER: "The group was too slow for the retention of these topics: raise their "
+    "retention.ms, or add instances.",
+    ReasonCode.POSITION_BEYOND_END: "The topic was made again or lost records. If this is intended, there is nothing "
+    "to do.",
+    ReasonCode.RECORDS_DEAD_LETTERED: "Look at the records of the dead-letter topic: their headers have the error.",
+    ReasonCode.ERRORS_LOGGED: "Look at the log of the instance.",
+}
+
+
+def _notices(seen: GroupObservation) -> Reasons:
+    """Yields one reason for each code. Its count is the sum over all processes, and its text is the newest notice."""
+    by_code: dict[str, list[ReceivedNotice]] = {}
+    for received in seen.notices:
+        by_code.setdefault(received.notice.code, []).append(received)
+    for name, received_notices in by_code.items():
+        code = ReasonCode(name) if name in _NOTICE_CODES else ReasonCode.OTHER_NOTICE
+        newest = max(received_notices, key=lambda each: each.received_at_ms)
+        count = sum(each.notice.count for each in received_notices)
+        places = tuple(dict.fromkeys(seen.instances.get(each.process, each.process) for each in received_notices))
+        text = newest.notice.text.rstrip(".")
+        more = f" (the newest of {len(places)} instances, which report {count:,} together)" if len(places) > 1 else ""
+        yield HealthReason(
+            HealthLevel.DEGRADED,
+            code,
+            f"{_NOTICE_TITLES[code]}: {text}{more}.",
+            _NOTICE_ACTIONS.get(code),
+            # not `at_ms` of the notice, which is the time of another clock
+            since_ms=min(each.since_ms for each in received_notices),
+            last_ms=newest.received_at_ms,
+            where=places,
+            count=count,
+        )
+
+
+_NOTICE_TITLES = {
+    ReasonCode.RECORDS_PASSED_OVER: "The log deleted records before the group read them",
+    ReasonCode.POSITION_BEYOND_END: "A position is beyond the end of its topic",
+    ReasonCode.RECORDS_DEAD_LETTERED: "Records went to the dead-letter topic",
+    ReasonCode.RECORDS_DROPPED: "Records were left out",
+    ReasonCode.STORE_REBUILT: "A store was rebuilt",
+    ReasonCode.WINDOWS_MISSING: "A restored store lacks windows",
+    ReasonCode.WINDOWS_AT_RISK: "A restore would lose windows",
+    ReasonCode.TIMESTAMP_UNIT: "Timestamps are probably not in milliseconds",
+    ReasonCode.ERRORS_LOGGED: "An instance logged errors",
+    ReasonCode.WARNINGS_LOGGED: "An instance logged warnings",
+    ReasonCode.OTHER_NOTICE: "An instance reports",
+}
+_NOTICE_CODES = frozenset(_NOTICE_TITLES) - {ReasonCode.OTHER_NOTICE}
+
+
+def _rebalancing(seen: GroupObservation) -> Reasons:
+    image, since_ms = seen.image, seen.rebalancing_since_ms
+    if image.draining:
+        yield HealthReason(HealthLevel.BUSY, ReasonCode.DRAINING, "Members are told to stop.")
+    if image.state is GroupState.PREPARING_REBALANCE:
+        joined = image.members.count_joined_after(image.generation_id)
+        waits = f"{joined:,} of {len(image.members):,} members have rejoined"
+        if since_ms is not None and seen.now_ms - since_ms >= SLOW_REBALANCE_MS:
+            late = tuple(each.member_id for each in image.members.values() if not image.has_joined(each))
+            yield HealthReason(
+                HealthLevel.DEGRADED,
+                ReasonCode.SLOW_REBALANCE,
+                f"The rebalance waits for members: {waits}. Not yet: {_listed(late)}.",
+                "A member rejoins between two records: look for one that takes long, or stop its instance.",
+                since_ms=since_ms,
+                where=late[:_MOST_PLACES],
+                count=len(late),
+            )
+        else:
+            text = f"A rebalance has begun: {waits}."
+            yield HealthReason(HealthLevel.BUSY, ReasonCode.REBALANCING, text, since_ms=since_ms)
+    elif image.state is GroupState.COMPLETING_REBALANCE and image.held is None and seen.cluster.error is None:
+        text = "The assignment is being computed."
+        yield HealthReason(HealthLevel.BUSY, ReasonCode.REBALANCING, text, since_ms=since_ms)
+
+
+_BEHIND = {
+    Role.ACTIVE: (ReasonCode.RESTORING, "Tasks that restore their state before they process records"),
+    Role.WARM_UP: (ReasonCode.WARMING_UP, "Tasks that warm up on their next owner"),
+    Role.STANDBY: (ReasonCode.STANDBYS_BEHIND, "Standbys that are behind"),
+}
+
+
+def _behind(seen: GroupObservation) -> Reasons:
+    """Yields a reason for each role with copies that have records to read. A standby within the acceptable lag is not
+    behind.
+    """
+    for role, (code, named) in _BEHIND.items():
+        accepted = seen.acceptable_lag if role is Role.STANDBY else 0
+        lags = {copy: copy.lag for copy in seen.copies or () if copy.role is role and copy.lag is not None}
+        behind = {copy: lag for copy, lag in lags.items() if lag > accepted}
+        if behind:
+            is_stuck = role is Role.STANDBY and all(copy.left_ms is None for copy in behind)
+            yield HealthReason(
+                HealthLevel.DEGRADED if is_stuck else HealthLevel.BUSY,
+                code,
+                f"{named}: {len(behind):,}, with {sum(behind.values()):,} records left.",
+                where=tuple(dict.fromkeys(copy.task for copy in behind))[:_MOST_PLACES],
+                count=len(behind),
+            )
+
+
+def _listed(names: Iterable[str]) -> str:
+    """The first names, separated by commas, and the number of further names."""
+    every = tuple(names)
+    more = f" and {len(every) - _NAMES_IN_TEXT} more" if len(every) > _NAMES_IN_TEXT else ""
+    return ", ".join(every[:_NAMES_IN_TEXT]) + more
+
+
+def _broken(
+    seen: GroupObservation,
+    code: ReasonCode,
+    text: str,
+    action: str,
+    command: str | None = None,
+    where: tuple[str, ...] = (),
+) -> HealthReason:
+    """A reason of level broken that lasts since the end of the last rebalance."""
+    return HealthReason(HealthLevel.BROKEN, code, text, action, command, seen.rebalanced_at_ms, where=where)
+
+
+_RULES: tuple[Callable[[GroupObservation], Reasons], ...] = (
+    _ended_instances,
+    _failed_rebalance,
+    _no_instances,
+    _paused,
+    _unmatched_patterns,
+    _no_tasks,
+    _ownerless_tasks,
+    _held_rebalance,
+    _cluster,
+    _notices,
+    _rebalancing,
+    _behind,
+)
