@@ -1,5 +1,5 @@
-"""Computes three columns of the group list: running tasks, lag and advice. The columns are updated while a page shows
-the list.
+"""Computes the columns of the group list that need the tasks of a group: the running tasks, the standby lag, and the
+health with the lags. The columns are updated while a page shows the list.
 
 Making a description takes time in proportion to the group's tasks. A description becomes outdated, because lags change
 without a commit. For this reason, one loop for all open pages describes the groups in turn. The loop describes an
@@ -18,12 +18,14 @@ import asyncio
 import hashlib
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from typing import Any
+from typing import Any, NamedTuple
 
 from pydantic import BaseModel
 
+from assignor.types import UNKNOWN_OFFSET_SUM
 from coordinator_api.errors import CoordinatorFault, TooManyRequests
-from coordinator_api.http.models.group_models import GroupLine, GroupList
+from coordinator_api.group.image import GroupImage
+from coordinator_api.http.models.group_models import GroupLine, GroupList, HealthAnswer, HealthReasonAnswer
 from coordinator_api.http.other_coordinators import all_groups
 from coordinator_api.runtime.coordinator import Coordinator
 from coordinator_api.runtime.group_runtime import GroupRuntime
@@ -61,13 +63,15 @@ few seconds.
 class GroupSummary(BaseModel):
     """The summary of a group. `tasks`: the number of tasks. `tasks_running`: the number of tasks whose owner runs them
     and has restored their state. Each number is None if it is not known. `lag`: the sum of the known lags of all task
-    copies, in records. `advice`: advice for the operator.
+    copies, in records. A running task has no lag, so these are the lags of standbys, of warm-ups, and of tasks that
+    restore their state. `health`: the health that knows these lags, without the places of its reasons, because the list
+    does not show them; None if it is not known.
     """
 
     tasks_running: int | None = None
     tasks: int | None = None
     lag: int | None = None
-    advice: str | None = None
+    health: HealthAnswer | None = None
 
     @classmethod
     def of(cls, document: Mapping[str, Any], total: int | None = None) -> GroupSummary:
@@ -75,12 +79,14 @@ class GroupSummary(BaseModel):
         number of the group's tasks; None to count only tasks that members have. Takes time in proportion to the tasks.
         """
         owned = {copy["task"] for copy in document["tasks"]}
-        lags = [max(copy["lag"], 0) for copy in document["tasks"] if copy["lag"] is not None]
+        lags = [max(copy["lag"], 0) for copy in document["tasks"] if copy["lag"] not in (None, UNKNOWN_OFFSET_SUM)]
+        health = document["health"]
+        reasons = [{**reason, "where": []} for reason in health["reasons"]]
         return cls(
             tasks_running=len(running_tasks(document)),
             tasks=max(len(owned), total or 0),
             lag=sum(lags) if lags else None,
-            advice=document["advice"],
+            health=HealthAnswer.model_validate({**health, "reasons": reasons}),
         )
 
 
@@ -88,19 +94,16 @@ class SummarizedLine(GroupLine, GroupSummary):
     """One line of the group list, with the group's summary."""
 
     @property
-    def notes(self) -> list[str]:
-        """Sentences about the group. The most important sentence is first."""
-        notes = []
-        if self.led_by is not None:
-            notes.append(f"Led by {self.led_by}. This coordinator shows what that leader reported.")
-        if self.advice is not None:
-            notes.append(self.advice)
-        elif self.error is not None:
-            notes.append(f"The last rebalance failed: {self.error}.")
-        if self.notices:
-            many = f"Its instances have {self.notices} things to tell."
-            notes.append("An instance has something to tell." if self.notices == 1 else many)
-        return notes
+    def reasons(self) -> Sequence[HealthReasonAnswer]:
+        """The reasons for the health of the group, the most important reason first; empty if they are not known."""
+        return () if self.health is None else self.health.reasons
+
+
+class _DescribedSummary(NamedTuple):
+    """A summary, and the state of the group from which it was made; None if the group could not be described."""
+
+    summary: GroupSummary
+    image: GroupImage | None
 
 
 class SummarizedList(GroupList):
@@ -115,7 +118,7 @@ class GroupSummaries:
     def __init__(self, coordinator: Coordinator, documents: GroupDocuments) -> None:
         self._coordinator = coordinator
         self._documents = documents
-        self._summaries: dict[str, GroupSummary] = {}
+        self._summaries: dict[str, _DescribedSummary] = {}
         self._due_s: dict[str, float] = {}
         self._goes_on_until_s = 0.0
         self._loop: asyncio.Task[None] | None = None
@@ -133,9 +136,19 @@ class GroupSummaries:
     def _summarized(self, line: GroupLine) -> SummarizedLine:
         """Adds the summary to the line of a group that this coordinator owns. The line of a group of another
         coordinator already has the summary that its owner made.
+
+        The health of the summary replaces the health of the line, which does not know the lags. After a commit, the
+        line keeps its own health until the group is described again: a group that has lost its last member must not be
+        shown as it was before.
         """
-        summary = self._summaries.get(line.group_id) if line.group_id in self._coordinator.groups else None
-        return SummarizedLine(**{**vars(summary or GroupSummary()), **vars(line)})
+        runtime = self._coordinator.groups.get(line.group_id)
+        described = None if runtime is None else self._summaries.get(line.group_id)
+        if runtime is None or described is None:
+            return SummarizedLine(**{**vars(GroupSummary()), **vars(line)})
+        fields = {**vars(described.summary), **vars(line)}
+        if described.image is runtime.image:
+            fields["health"] = described.summary.health
+        return SummarizedLine(**fields)
 
     async def known(self) -> None:
         """Waits for at most LONGEST_FIRST_WAIT_S until each group has been described."""
@@ -219,8 +232,9 @@ class GroupSummaries:
             document = await self._documents.now(runtime.group_id)
             summary = await asyncio.to_thread(GroupSummary.of, document.values, document.tasks)
         except (CoordinatorFault, StoreError):
-            summary = self._summaries.get(runtime.group_id, GroupSummary())
-        self._summaries[runtime.group_id] = summary
+            self._summaries.setdefault(runtime.group_id, _DescribedSummary(GroupSummary(), None))
+        else:
+            self._summaries[runtime.group_id] = _DescribedSummary(summary, document.image)
 
 
 def digest_of(listed: SummarizedList) -> str:

@@ -8,6 +8,7 @@ from urllib.parse import urlencode
 from fastapi import Request
 from starlette.responses import Response
 
+from coordinator_api.group.health import HealthLevel
 from coordinator_api.http.call_rights import principal_of
 from coordinator_api.http.dependencies import TheCoordinator, answer, named_router
 from coordinator_api.http.models.group_models import GroupList, UnreadableGroupLine
@@ -15,7 +16,7 @@ from coordinator_api.http.other_coordinators import OtherCoordinators
 from coordinator_api.views import contains_all
 from coordinator_api.web.event_streams import event_stream
 from coordinator_api.web.group_summaries import GroupSummaries, SummarizedLine, SummarizedList, digest_of
-from coordinator_api.web.rendering import page, see_other, state_badge, wants_live_part
+from coordinator_api.web.rendering import health_badge, page, see_other, wants_live_part
 from coordinator_api.web.sessions import HOME
 from coordinator_api.web.static_files import SECURITY_HEADERS
 
@@ -23,17 +24,31 @@ router = named_router(include_in_schema=False)
 
 MOST_OF_A_QUERY = 249
 
+HEALTH = "health"
+"""The column by which the list is sorted if the address names no column."""
+
+
+_RANKS: Mapping[str, int] = {level: level.rank for level in HealthLevel}
+
+
+def _urgency(line: SummarizedLine) -> int:
+    """Returns a number that is lowest for the worst health. An unknown health counts as degraded."""
+    unknown = HealthLevel.DEGRADED.rank
+    return -(unknown if line.health is None else _RANKS.get(line.health.level, unknown))
+
+
 _COLUMNS: Mapping[str, Callable[[SummarizedLine], str | int | None]] = {
+    HEALTH: _urgency,
     "group": lambda line: line.group_id,
     "state": lambda line: line.state,
     "members": lambda line: line.members,
     "tasks": lambda line: line.tasks_running,
     "lag": lambda line: line.lag,
     "probing": lambda line: line.probing_rebalance_at_ms,
-    "note": lambda line: next(iter(line.notes), None),
+    "reason": lambda line: next((each.text for each in line.reasons), None),
 }
-"""The sort key of each column. If the key of a group is None, the group is last in ascending and in descending
-order.
+"""The sort key of each column. If the key of a group is None, the group is last in ascending and in descending order.
+Groups with the same key are sorted by name.
 """
 
 
@@ -105,17 +120,18 @@ class GroupsShown(NamedTuple):
 
 
 def chosen(listed: SummarizedList, query: str = "", sort: str = "", order: str = "") -> GroupsShown:
-    """Selects and sorts the groups to show. `query`: words that must all occur in the name, the state or the notes of a
-    group. `sort`: the key of a column. Invalid values are ignored.
+    """Selects and sorts the groups to show. `query`: words that must all occur in the name, the health, the state, the
+    leader outside or the reasons of a group. `sort`: the key of a column. Invalid values are ignored.
     """
     query = query[:MOST_OF_A_QUERY].strip()
-    sort = sort if sort in _COLUMNS else "group"
+    sort = sort if sort in _COLUMNS else HEALTH
     descending = order == "desc"
     found: list[tuple[str | int, SummarizedLine]] = []
     unknown: list[SummarizedLine] = []
     for line in sorted(listed.groups, key=lambda each: each.group_id):
-        badge = state_badge(line.state, line.condition, line.draining)
-        if contains_all(query, line.group_id, badge.label, badge.more, *line.notes):
+        badge, led_by = health_badge(line.health, line.state), f"led by {line.led_by}" if line.led_by else ""
+        reasons = [text for each in line.reasons for text in (each.text, each.action or "")]
+        if contains_all(query, line.group_id, badge.label, badge.more, led_by, *reasons):
             value = _COLUMNS[sort](line)
             if value is None:
                 unknown.append(line)

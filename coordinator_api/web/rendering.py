@@ -3,19 +3,20 @@
 import time
 from collections.abc import Mapping
 from functools import cache
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from fastapi import Request
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from starlette.responses import RedirectResponse, Response
 
 from coordinator_api import views
+from coordinator_api.group.health import HealthLevel
 from coordinator_api.http.call_rights import principal_of
+from coordinator_api.http.other_coordinators import UNKNOWN
 from coordinator_api.http.proxies import reference, way_to_root
 from coordinator_api.web.sessions import form_token, may_steer
 from coordinator_api.web.static_files import SECURITY_HEADERS, address_of
 from coordinator_client.access.principals import ANYBODY
-from coordinator_client.calls import state_text
 from rebalance_analysis.presentation.quantities import clock_duration, counted, lag_text, time_left_text, utc, utc_iso
 
 PAGE_HEADERS: Mapping[str, str] = {**SECURITY_HEADERS, "Cache-Control": "no-store"}
@@ -24,18 +25,10 @@ PAGE_HEADERS: Mapping[str, str] = {**SECURITY_HEADERS, "Cache-Control": "no-stor
 Tone = Literal["good", "busy", "idle", "warn", "bad"]
 """The tone of a badge. Each tone has a shape: disc, half disc, ring, triangle, square."""
 
-_TONES: Mapping[str, Tone] = {
-    "Stable": "good",
-    "PreparingRebalance": "busy",
-    "CompletingRebalance": "busy",
-    "Empty": "idle",
-    "Dead": "bad",
-}
-
 
 class Badge(NamedTuple):
-    """The state of a group, shown as a word and a shape. Users can distinguish the states without colours. `more`: a
-    short explanation, which may be empty.
+    """The health of a group, or the level of a reason, shown as a word and a shape. Users can distinguish the levels
+    without colours. `more`: a short explanation, which may be empty.
     """
 
     label: str
@@ -43,15 +36,27 @@ class Badge(NamedTuple):
     more: str = ""
 
 
-def state_badge(state: str, condition: str | None = None, draining: bool = False) -> Badge:
-    """The badge of a group's state. `condition`: the reason why a Stable group does no work."""
-    if condition is not None:
-        return Badge(state, "warn", state_text(state, condition))
-    if state == "Unknown":
-        return Badge(state, "warn", "its coordinator does not answer")
-    if draining:
-        return Badge(state, "warn", "members are told to stop")
-    return Badge(state, _TONES.get(state, "idle"))
+_LEVELS: Mapping[str, Badge] = {
+    HealthLevel.OK: Badge("OK", "good"),
+    HealthLevel.BUSY: Badge("Busy", "busy"),
+    HealthLevel.DEGRADED: Badge("Degraded", "warn"),
+    HealthLevel.BROKEN: Badge("Broken", "bad"),
+}
+
+
+def level_badge(level: str) -> Badge:
+    """The badge of a level of health. A level that this release does not know is shown as a warning."""
+    return _LEVELS.get(level, Badge(level, "warn"))
+
+
+def health_badge(health: Any, state: str) -> Badge:
+    """The badge of a group's health, with the group's state beside it. `health`: as a HealthAnswer, or as its JSON
+    object; None if the coordinator of the group does not answer, or if it is of a release that knows no health.
+    """
+    if health is None:
+        return Badge(state, "warn", "its coordinator does not answer") if state == UNKNOWN else Badge(state, "idle")
+    level = health["level"] if isinstance(health, Mapping) else health.level
+    return level_badge(level)._replace(more=f"state {state}")
 
 
 @cache
@@ -65,7 +70,7 @@ def _environment() -> Environment:
     )
     of_quantities = (utc, utc_iso, clock_duration, counted, lag_text, time_left_text)
     of_views = (views.count, views.sentence, views.cause_of, views.outcome_of, views.hold_text, views.moves_of_held)
-    for each in (*of_quantities, *of_views, views.missing_of_drain, state_badge):
+    for each in (*of_quantities, *of_views, views.missing_of_drain, views.reason_places, level_badge, health_badge):
         environment.filters[each.__name__] = each
     return environment
 

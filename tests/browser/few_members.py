@@ -45,10 +45,14 @@ class FewMembers:
             sums = dict.fromkeys(member.active, LATEST_OFFSET)
             assert member.heartbeat(task_offset_sums=sums).is_success
 
-    def remove(self) -> None:
-        """All members leave, and the group is deleted."""
+    def leave(self) -> None:
+        """All members leave."""
         for member in self.members:
             member.leave()
         self.members = []
+
+    def remove(self) -> None:
+        """All members leave, and the group is deleted."""
+        self.leave()
         response = self.client.delete(f"/v1/groups/{self.id}")
         assert response.status_code in (204, 404), response.text

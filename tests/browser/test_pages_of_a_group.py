@@ -3,6 +3,7 @@
 import uuid
 from collections.abc import Iterator
 
+import httpx
 import pytest
 from playwright.sync_api import Page, expect
 
@@ -27,9 +28,14 @@ LAYOUTS = (Layout(360, "light"), Layout(1280, "dark"), Layout(3840, "light"))
 
 @pytest.fixture(scope="module")
 def group(service: ServiceProcess) -> Iterator[str]:
-    """With two members that came one after the other, so that a task has moved."""
+    """With two members that came one after the other, so that a task has moved. Both have dropped records."""
     with service.client() as client:
         group = FewMembers(client, f"orders-{uuid.uuid4().hex[:8]}").declare().join(1).join(1)
+        for number, member in enumerate(group.members):
+            dropped = {"code": "RECORDS_DROPPED", "text": f"{number + 1} records", "count": 1, "at_ms": 1}
+            members = {member.member_id: {"generation_id": member.generation_id}}
+            sent = client.post(f"{member.path}/heartbeat", json={"members": members, "notices": [dropped]})
+            assert sent.is_success, sent.text
         yield group.id
         group.remove()
 
@@ -44,3 +50,21 @@ def test_should_fit_and_shut_nobody_out(page: Page, origin: str, group: str, vie
         assert_fits(page)
         if layout.width < 3840:  # nothing but the size of the letters is different there
             assert_accessible(page)
+
+
+def test_should_keep_the_notices_of_each_instance_open_while_the_page_changes(
+    page: Page, origin: str, group: str, client: httpx.Client
+) -> None:
+    page.goto(f"{origin}/ui/groups/{group}")
+    reasons = page.get_by_role("list", name="Reasons for the health").locator("> li")
+    expect(reasons).to_contain_text(
+        ["Degraded Records were left out: 2 records (the newest of 2 instances, which report"]
+    )
+    notice = reasons.get_by_role("listitem").filter(has_text="1 records")
+    expect(notice).to_be_hidden()
+    reasons.get_by_text("2 instances", exact=True).click()
+    expect(notice).to_be_visible()
+    assert client.post(f"/v1/groups/{group}/pause").is_success
+    expect(reasons).to_contain_text(["An operator has paused the group.", "Records were left out"])
+    expect(notice).to_be_visible()
+    assert client.post(f"/v1/groups/{group}/resume").is_success

@@ -77,15 +77,17 @@ function isTouched(field) {
   return field.type !== "hidden" && field.value !== field.defaultValue;
 }
 
-/** Keeps fields that the user has changed when the live part is fetched again. */
-function keepTouchedFields() {
-  window.Idiomorph.defaults.callbacks.beforeNodeMorphed = (field) =>
+/** Keeps fields that the user has changed, and details that the user has opened, when the live part is fetched again. */
+function keepTouched() {
+  const { callbacks } = window.Idiomorph.defaults;
+  callbacks.beforeNodeMorphed = (field) =>
     !(field instanceof Element && field.matches("input, select, textarea") && isTouched(field));
+  callbacks.beforeAttributeUpdated = (name, element) => !(name === "open" && element.matches("details"));
 }
 
 export function startLive() {
   if (!live()?.dataset.live) return;
-  keepTouchedFields();
+  keepTouched();
   open();
   document.addEventListener("visibilitychange", () => {
     clearTimeout(hidden);

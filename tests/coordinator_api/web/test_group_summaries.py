@@ -9,6 +9,8 @@ import pytest
 from assignor.pipeline.snapshot import RebalanceSnapshot
 from assignor.recording import parse_rebalance_input
 from coordinator_api.errors import TooManyRequests
+from coordinator_api.group.events import SetLever
+from coordinator_api.group.group_levers import LeverName
 from coordinator_api.group.image import GroupImage, LastRebalance, RebalanceBasis, RebalanceEnd
 from coordinator_api.group.states import RebalanceOutcome
 from coordinator_api.http.group_document import described_group
@@ -22,6 +24,7 @@ from coordinator_client.access.principals import Right
 from tests.coordinator_api.group_members import CHANGELOG, TOPIC, definition
 from tests.coordinator_api.http.tenants import Tenants, join_body, tenants
 from tests.coordinator_api.reported_rebalances import FIRST
+from tests.coordinator_api.web.visitors import settled_member
 
 PRINCIPALS = {"olga": (Right.OPERATOR, "")}
 
@@ -109,6 +112,30 @@ async def test_should_leave_an_overloaded_service_alone(service: Tenants, monkey
     await summaries.known()
 
     assert known(summaries) == {"a": False}
+    service.coordinator.begin_stop()
+
+
+async def test_should_show_the_health_with_the_lags_until_the_next_commit(
+    service: Tenants, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(group_summaries, "LONGEST_FIRST_WAIT_S", 60.0)
+    await settled_member(service, "a")
+    summaries = GroupSummaries(service.coordinator, GroupDocuments(service.coordinator))
+
+    def reasons() -> list[str]:
+        (line,) = summaries.listed(lambda _: True).groups
+        return [each.code for each in line.reasons]
+
+    assert reasons() == []
+    await summaries.known()
+    assert reasons() == ["RESTORING"]
+
+    def refuse(kind: str) -> None:
+        raise TooManyRequests(f"each {kind} is refused")
+
+    service.coordinator.overload.admit = refuse  # type: ignore[method-assign]
+    await service.coordinator.group("a").handle(SetLever(LeverName.PAUSE, True, "olga", None))
+    assert (reasons(), known(summaries)) == (["PAUSED"], {"a": True})
     service.coordinator.begin_stop()
 
 

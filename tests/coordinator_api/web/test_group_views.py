@@ -52,7 +52,7 @@ async def test_should_say_that_an_instance_is_away_until_its_grace_is_over(servi
     assert "has not fetched" not in page.get_text()
     assert page.select(".restoring") == []
     facts = {each.dt.text: each.dd.text for each in page.select(".facts div") if each.dt and each.dd}
-    assert (facts["Tasks running"], facts["Lag"]) == ("0 of 4", "not known")
+    assert (facts["Tasks running"], facts["Standby lag"]) == ("0 of 4", "– not known")
 
 
 async def test_should_lead_from_each_view_of_a_group_to_all_others(service: Tenants) -> None:

@@ -1,9 +1,15 @@
 """The list of groups and a group's page, as they are served."""
 
+import re
+
 import pytest
 from bs4 import BeautifulSoup
 
 from coordinator_api.http.call_rights import is_page
+from coordinator_api.http.group_document import group_line
+from coordinator_api.http.models.group_models import GroupList
+from coordinator_api.http.other_coordinators import UNKNOWN
+from coordinator_api.web import groups_page
 from coordinator_api.web.pages import WEB_PAGES
 from coordinator_api.web.static_files import address_of, static_files
 from tests.coordinator_api.http.endpoints import PAGE_RIGHTS
@@ -29,12 +35,57 @@ async def test_should_list_each_group_with_what_is_known_of_it(service: Tenants)
 
     page = soup(await (await browser_of(service, "rita")).get("/ui/groups"))
 
-    assert names(page) == ["a-1", "b-waits", "c-jvm"]
-    assert cells(page, "a-1") == ["Stable", "1", "0 of 4", "4,000", "– none", "– nothing"]
-    assert cells(page, "b-waits") == ["Empty", "0", "0 of 4", "– not known", "– none", "– nothing"]
-    assert cells(page, "c-jvm")[:4] == ["Stable", "2", "2 of 2", "1,000"]
-    assert cells(page, "c-jvm")[5].startswith("Led by kafka.")
-    assert [each.name for each in page.select("#group-a-1 .state svg *")] == ["circle"]
+    assert names(page) == ["a-1", "b-waits", "c-jvm"], "the worst health is first"
+    restores = "Tasks that restore their state before they process records: 4, with 4,000 records left."
+    waits = "No instance has joined yet. What to do: Start instances, and give them the address of this coordinator."
+    assert cells(page, "a-1") == ["Busy state Stable", restores, "1", "0 of 4", "4,000", "– none"]
+    assert cells(page, "b-waits") == ["Busy state Empty", waits, "0", "0 of 4", "– not known", "– none"]
+    assert cells(page, "c-jvm")[:5] == ["OK state Stable", "– nothing", "2", "2 of 2", "1,000"]
+    assert "led by kafka" in known(page.select_one("#group-c-jvm th")).text
+    assert [each.name for each in page.select("#group-a-1 .state svg *")] == ["circle", "path"]
+
+
+async def test_should_show_what_is_wrong_since_when_and_what_to_do(service: Tenants) -> None:
+    """In the list the worst reason, and above the group all of them."""
+    member_id = await settled_member(service, "a-1")
+    olga = await service.client("olga")
+    left_out = {"code": "RECORDS_DROPPED", "text": "3 records", "count": 3, "at_ms": 1}
+    beat = {"members": {member_id: {"generation_id": 1}}, "notices": [left_out]}
+    assert (await olga.post("/v1/groups/a-1/heartbeat", json=beat)).is_success
+    assert (await olga.post("/v1/groups/a-1/pause", params={"reason": "a sale"})).is_success
+    browser = await browser_of(service, "rita")
+
+    (wrong, *_) = cells(soup(await browser.get("/ui/groups")), "a-1")[1:]
+    page = soup(await browser.get("/ui/groups/a-1"))
+
+    paused, told, restores = (" ".join(each.get_text(" ").split()) for each in page.select(".reasons > li"))
+    assert re.fullmatch(
+        r"Degraded An operator has paused the group, because: a sale\. since \d+ s ago What to do: "
+        r"Nothing is processed until it is resumed: assignor groups resume a-1 \.",
+        paused,
+    )
+    assert re.match(r"Degraded Records were left out: 3 records\. since \d+ s ago , last .* ago ; \S+$", told)
+    assert restores.startswith("Busy Tasks that restore")
+    assert wrong == f"{paused.removeprefix('Degraded ')} and 2 more"
+    assert [each.text for each in page.select(".reasons code")] == ["assignor groups resume a-1"]
+    assert [each.text for each in page.select(".group-head .state, .group-head .more")] == [" Degraded", "state Stable"]
+
+
+async def test_should_show_a_group_whose_coordinator_does_not_answer_as_unknown(
+    service: Tenants, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await settled_member(service, "a-1")
+    line = group_line(service.coordinator.group("a-1"))
+    silent = line.model_copy(update={"group_id": "b-silent", "state": UNKNOWN, "health": None})
+
+    async def elsewhere(request: object) -> list[GroupList]:
+        return [GroupList(groups=[silent])]
+
+    monkeypatch.setattr(groups_page, "_elsewhere", elsewhere)
+    page = soup(await (await browser_of(service, "rita")).get("/ui/groups"))
+
+    assert names(page) == ["b-silent", "a-1"]
+    assert cells(page, "b-silent")[:3] == ["Unknown its coordinator does not answer", "– nothing", "1"]
 
 
 async def test_should_list_only_the_groups_of_the_token(service: Tenants) -> None:
