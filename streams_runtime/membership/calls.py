@@ -129,12 +129,14 @@ class FetchedAssignment:
     """The assignment of one member.
 
     `assignment`: ConsumerProtocolAssignment. `followup`: True if another rebalance begins as soon as all members have
-    fetched their assignments.
+    fetched their assignments. `error`: the coordinator's words if the rebalance failed; None if it did not fail, or if
+    the coordinator is of an older release.
     """
 
     generation_id: int
     assignment: bytes
     followup: bool
+    error: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

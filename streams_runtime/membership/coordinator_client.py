@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from importlib.metadata import version
 from typing import Any
-from urllib.parse import quote
+from urllib.parse import quote, unquote
 
 import tenacity
 
@@ -106,6 +106,7 @@ class CoordinatorClient(AbstractContextManager["CoordinatorClient"]):
             _integer(document, "generation_id"),
             base64.b64decode(_text(document, "assignment"), validate=True),
             bool(document.get("followup")),
+            None if document.get("error") is None else str(document["error"]),
         )
 
     def process_heartbeats(self, group_id: str) -> ProcessHeartbeats:
@@ -315,8 +316,12 @@ def _raw_assignment(answer: CoordinatorAnswer) -> calls.FetchedAssignment:
         generation_id = int(answer.headers["Assignor-Generation-Id"])
     except (KeyError, ValueError) as fault:
         raise calls.CoordinatorUnavailable("the answer does not say which generation its assignment is of") from fault
+    error = answer.headers.get("Assignor-Error")
     return calls.FetchedAssignment(
-        generation_id, answer.content, followup=answer.headers.get("Assignor-Followup") == "true"
+        generation_id,
+        answer.content,
+        followup=answer.headers.get("Assignor-Followup") == "true",
+        error=None if error is None else unquote(error),
     )
 
 

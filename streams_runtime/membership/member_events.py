@@ -327,11 +327,9 @@ class SetTimer:
 
 @dataclass(frozen=True, slots=True)
 class MissingTopics:
-    """Log that the member waits until its missing source topics exist. `topics`: all source topics, including those
-    that exist.
-    """
+    """Log that the member waits until its missing source topics exist. `why`: what is wrong, in words."""
 
-    topics: tuple[str, ...]
+    why: str
 
 
 @dataclass(frozen=True, slots=True)

@@ -255,12 +255,12 @@ class MemberMachine:
         if code is AssignorErrorCode.INCOMPLETE_SOURCE_TOPIC_METADATA and fetched.followup:
             # Differs from Kafka: the coordinator watches the topics and starts a rebalance. In Kafka, the application
             # ends.
-            self._outstanding.want(events.MissingTopics(self._writer.topics))
+            self._outstanding.want(events.MissingTopics(self._why(fetched, code)))
             self._change(received, rejoins=False)
         elif code is AssignorErrorCode.SHUTDOWN_REQUESTED:
             self._close(events.MemberEnd.SHUTDOWN_REQUESTED)
         elif code is not AssignorErrorCode.NONE:
-            self._fail(events.AssignmentFailed(f"the group's leader answered {code.name}: {self._why(code)}"))
+            self._fail(events.AssignmentFailed(f"the group's leader answered {code.name}: {self._why(fetched, code)}"))
         elif (foreign := self._writer.foreign_task(received.held)) is not None:
             self._fail(
                 events.AssignmentFailed(f"the group runs another topology than this member: {foreign}{self._whose()}")
@@ -268,9 +268,12 @@ class MemberMachine:
         else:
             self._change(received, rejoins=fetched.followup and received.rejoin_now)
 
-    def _why(self, code: AssignorErrorCode) -> str:
+    def _why(self, fetched: calls.FetchedAssignment, code: AssignorErrorCode) -> str:
         if code is AssignorErrorCode.INCOMPLETE_SOURCE_TOPIC_METADATA:
-            return f"source topics are missing; the topology reads {', '.join(self._writer.topics)}"
+            cause = fetched.error or "Source topics are missing."
+            return f"{cause} The topology reads {', '.join(self._writer.topics)}"
+        if fetched.error is not None:
+            return f"{fetched.error} `assignor groups describe` of the group says what to do{self._whose()}"
         return f"the group cannot run as it is declared{self._whose()}"
 
     def _whose(self) -> str:

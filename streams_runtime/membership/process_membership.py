@@ -304,13 +304,8 @@ class ProcessMembership:
                 member.holder.hand_over(order, lambda error: self._order_answered(member, number, error))
             case events.SetTimer(timer, at_ms):
                 self._calls.add(lambda: self.handle(member, events.TimerDue(timer)), at_ms / 1000 - time.monotonic())
-            case events.MissingTopics(topics):
-                _logger.warning(
-                    "member %s of group %s waits for missing source topics; the topology reads %s",
-                    member.machine.name,
-                    self._group_id,
-                    ", ".join(topics),
-                )
+            case events.MissingTopics(why):
+                _logger.warning("member %s of group %s waits for topics: %s", member.machine.name, self._group_id, why)
             case events.GroupRedeclared(definition):
                 _logger.warning(
                     "member %s: group %s was given another definition: %s",

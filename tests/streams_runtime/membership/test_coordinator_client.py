@@ -87,13 +87,14 @@ def test_should_take_the_bytes_alone_when_the_service_sends_them_raw() -> None:
         ("Content-Type", "application/octet-stream"),
         ("Assignor-Generation-Id", "4"),
         ("Assignor-Followup", "true"),
+        ("Assignor-Error", "no topic %C3%A9, 100%25"),
     )
     with (
         stub_service(Answer(200, b"\x00\x01\xff", headers=headers)) as service,
         CoordinatorClient(service.url) as client,
     ):
         assert client.assignment("g", "m", min_generation=4, wait_ms=0) == calls.FetchedAssignment(
-            4, b"\x00\x01\xff", followup=True
+            4, b"\x00\x01\xff", followup=True, error="no topic é, 100%"
         )
 
 

@@ -93,7 +93,8 @@ class Member:
             case ["got", "nothing"]:
                 return on.FetchReplied(self.call, None)
             case ["got", generation, *more]:
-                fetched = calls.FetchedAssignment(int(generation), _assignment(more), more[-1:] == ["followup"])
+                why, plain = options.get("why"), [word for word in more if not word.startswith("why=")]
+                fetched = calls.FetchedAssignment(int(generation), _assignment(plain), plain[-1:] == ["followup"], why)
                 return on.FetchReplied(self.call, fetched)
             case ["heartbeat", generation, *more]:
                 return on.HeartbeatReplied(self.heartbeat(), int(generation), _answer(more, options))
@@ -162,8 +163,8 @@ class Member:
             case on.SetTimer(timer, at_ms):
                 self.timer = timer
                 return f"wait {at_ms - NOW_MS}"
-            case on.MissingTopics(topics):
-                return f"log that it waits for {' '.join(topics)}"
+            case on.MissingTopics(why):
+                return f"log that it waits for topics: {why}"
             case on.GroupRedeclared(definition):
                 return f"log that the group has another definition: {definition}"
             case on.MemberEnded(end, failure):

@@ -130,4 +130,6 @@ def test_should_name_the_topics_it_reads_when_the_leader_misses_one(client: Coor
     client.declare("a-topic-is-missing", without_source_topic(definition))
     with RunningMember(client, definition, "a") as member:
         member.join()
-    assert str(member.failure).endswith("METADATA: source topics are missing; the topology reads events")
+    assert str(member.failure).endswith(
+        "METADATA: The definition's cluster lacks source topics. The topology reads events"
+    )
