@@ -208,3 +208,34 @@ def changes_shown(answer: Mapping[str, Any]) -> dict[str, Any]:
         "summary": difference_summary(answer["difference"]),
         "verdict": verdict(answer["forecast"]),
     }
+
+
+_ARROWS = {"rising": " \u2191", "falling": " \u2193"}
+
+
+def input_lag_text(flow: Mapping[str, Any] | None) -> str:
+    """Returns the input lag of a flow, with an arrow if it rises or falls, such as `20,412 ↑`."""
+    if flow is None:
+        return ""
+    lag = flow["lag"]
+    return "unknown" if lag is None else f"{lag:,}{_ARROWS.get(flow['trend'] or '', '')}"
+
+
+def behind_text(flow: Mapping[str, Any] | None) -> str:
+    behind_ms = None if flow is None else flow["behind_ms"]
+    return "" if not behind_ms else duration_text(behind_ms)
+
+
+def records_per_s_text(flow: Mapping[str, Any] | None) -> str:
+    speed = None if flow is None else flow["records_per_s"]
+    return "" if speed is None else f"{speed:,.0f}"
+
+
+def flow_text(flow: Mapping[str, Any]) -> str:
+    """Returns a flow in one line, such as `20,412 records waiting, rising; 12 min behind; 850 records/s`."""
+    lag = flow["lag"]
+    waits = "how many records wait is not known" if lag is None else f"{counted(lag, 'record')} waiting"
+    trend = f", {flow['trend']}" if flow["trend"] in _ARROWS else ""
+    behind, speed = behind_text(flow), records_per_s_text(flow)
+    parts = (f"{waits}{trend}", behind and f"{behind} behind", speed and f"{speed} records/s")
+    return "; ".join(part for part in parts if part)

@@ -19,9 +19,17 @@ def register(app: typer.Typer) -> None:
     if COORDINATOR.is_missing:
         COORDINATOR.register_missing(app, "serve", "migrate", "backup", "restore", "groups", "rebalances", "tokens")
         return
-    from coordinator_api.cli import group_commands, lever_commands, rebalance_commands, service_commands, token_commands
+    from coordinator_api.cli import (
+        flow_commands,
+        group_commands,
+        lever_commands,
+        rebalance_commands,
+        service_commands,
+        token_commands,
+    )
 
     service_commands.register(app)
+    group_commands.groups.add_typer(flow_commands.flow)
     group_commands.groups.add_typer(lever_commands.levers)
     app.add_typer(group_commands.groups, name="groups", epilog=example("groups list", "groups describe orders --watch"))
     app.add_typer(rebalance_commands.rebalances, name="rebalances", epilog=example("rebalances list orders"))

@@ -30,6 +30,7 @@ from coordinator_api.cli.calls import (
     OperatorCommand,
     document_table,
 )
+from coordinator_api.cli.flow_commands import FLOW
 from coordinator_api.cli.lever_commands import held_line
 from coordinator_api.views import active_levers, reason_details
 from coordinator_client.calls import group_path, state_text
@@ -75,6 +76,11 @@ def _lag(lag: int | None) -> str:
     return {LATEST_OFFSET: "running", UNKNOWN_OFFSET_SUM: "unknown"}.get(lag, str(lag))
 
 
+def _input_lag(flow: Any) -> str:
+    """The records that wait for a group. A service of an older release does not report them."""
+    return "" if flow is None else f"{flow['lag']:,}"
+
+
 def _until(time_ms: int | None, view: View) -> str:
     """The time until `time_ms`, such as `5m12s`; `due` if `time_ms` has passed."""
     if time_ms is None:
@@ -105,6 +111,7 @@ _GROUPS: Sequence[Cell] = (
     (Column("HEALTH", optional=True), lambda group, view: (group.get("health") or {}).get("level")),
     (Column("GENERATION", right=True), lambda group, view: group["generation_id"]),
     (Column("MEMBERS", right=True), lambda group, view: group["members"]),
+    (Column("LAG", right=True, optional=True), lambda group, view: _input_lag(group.get("flow"))),
     (Column("PROBING IN", optional=True), lambda group, view: _until(group["probing_rebalance_at_ms"], view)),
     (Column("LED BY", optional=True), lambda group, view: group.get("led_by")),
     (Column("NOTICES", right=True, optional=True), lambda group, view: group.get("notices") or None),
@@ -135,7 +142,8 @@ _ENDS: Sequence[Cell] = (
 _TASKS: Sequence[Cell] = (
     (Column("TASK"), lambda copy, view: copy["task"]),
     (Column("ROLE"), lambda copy, view: copy["role"]),
-    (Column("LAG", right=True), lambda copy, view: _lag(copy["lag"])),
+    *FLOW,
+    (Column("STATE LAG", right=True), lambda copy, view: _lag(copy["lag"])),
     # a service of an older release reports no `left_ms`
     (Column("TIME LEFT", right=True, optional=True), lambda copy, view: time_left_text(copy.get("left_ms"))),
     (Column("MEMBER", shorten=True), lambda copy, view: copy["name"]),
@@ -166,8 +174,9 @@ def describe_group(
     """Show a group's health, its members and its tasks.
 
     What is wrong is at the top, the worst first, with what to do about it. Each active, standby and warm-up task has a
-    line with its role and its lag. A copy that restores its state also has the time that this takes at its speed of the
-    last seconds.
+    line with its role. LAG, BEHIND and RECORDS/S are about the input of an active task, as in `assignor groups lag`.
+    STATE LAG is the number of changelog records that a copy still has to read. A copy that restores its state also has
+    the time that this takes at its speed of the last seconds.
 
     An instance that ended has a line with its error and the line of your code that raised it. A process that was
     killed left no error. The newest five are shown, and up to a hundred with -o wide.

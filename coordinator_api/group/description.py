@@ -10,6 +10,7 @@ from assignor.types import ProcessId, Role, TaskId
 from coordinator_api.group.holding import DescribedHeld, describe_held
 from coordinator_api.group.image import ClassicGroupMember, GroupImage
 from coordinator_api.group.liveness import Session
+from coordinator_api.group.reported_flow import Flow, ReportedFlow, flow_of
 from coordinator_api.group.reported_offsets import ReportedOffsets
 from coordinator_api.group.states import GroupState
 from coordinator_api.group.subscriptions import assigned_tasks, subscribed_rack, subscription_info
@@ -19,13 +20,15 @@ from coordinator_api.group.subscriptions import assigned_tasks, subscribed_rack,
 class DescribedTask:
     """A task of a member. `offset_sum`: the task's sum of offsets in the member's last heartbeat; None if no heartbeat
     has reported it to this coordinator. `per_s`: the number of offsets by which the sum grew per second, in the last
-    seconds; 0 if it did not grow or if this is not known.
+    seconds; 0 if it did not grow or if this is not known. `flow`: the flow of the task's input; None if the member has
+    not reported it.
     """
 
     task_id: TaskId
     role: Role
     offset_sum: int | None
     per_s: float = 0.0
+    flow: Flow | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,9 +114,10 @@ def _tasks(member: ClassicGroupMember, session: Session | None) -> tuple[Describ
         return ()
     assigned = assigned_tasks(last.assignment)
     reported = session.offsets if session else ReportedOffsets()
+    flow = session.flow if session else ReportedFlow()
 
     def described(task: TaskId, role: Role) -> DescribedTask:
-        return DescribedTask(task, role, reported.sums.get(task), reported.per_s.get(task, 0.0))
+        return DescribedTask(task, role, reported.sums.get(task), reported.per_s.get(task, 0.0), flow_of(flow, task))
 
     active = [described(task, Role.ACTIVE) for task in sorted(assigned.active)]
     standby = [

@@ -12,6 +12,7 @@ from assignor.pipeline.snapshot import Member
 from assignor.protocol.shared_assignments import NO_ASSIGNMENTS, SharedAssignments
 from assignor.types import TaskId
 from coordinator_api.group.group_levers import LeverName
+from coordinator_api.group.reported_flow import TaskFlow
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,13 +106,15 @@ class Heartbeat:
     assignment.
 
     `task_offset_sums`: for each task, the sum of the offsets that the member has reached; None if this heartbeat does
-    not report the sums. The answer is `HeartbeatAnswered`.
+    not report the sums. `task_flows`: the flow of each running active task; None if this heartbeat does not report the
+    flows. The answer is `HeartbeatAnswered`.
     """
 
     member_id: str
     generation_id: int
     task_offset_sums: Mapping[TaskId, int] | None = None
     group_instance_id: str | None = None
+    task_flows: Mapping[TaskId, TaskFlow] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,6 +30,7 @@ from coordinator_api.group.rebalancing import (
     store_rebalance,
 )
 from coordinator_api.group.records import CoordinatorRecord, GenerationStarted, IllegalTransition, RebalanceKept
+from coordinator_api.group.reported_flow import FlowHistory, GroupFlow, group_flow
 from coordinator_api.group.reporting import refuse_led_elsewhere, report
 
 HISTORY_LENGTH = 64
@@ -154,6 +155,14 @@ class Group:
     def reported_offset_sums(self) -> dict[str, Mapping[TaskId, int]]:
         """Returns the offset sums of each member's tasks, from the member's last heartbeat. Not durable."""
         return {member_id: session.offsets.sums for member_id, session in self._liveness.sessions.items()}
+
+    def flow(self) -> GroupFlow:
+        """Returns the flow of the group's tasks, from the heartbeats of the members. Not durable."""
+        return group_flow((session.flow for session in self._liveness.sessions.values()), self.flow_history)
+
+    @property
+    def flow_history(self) -> FlowHistory:
+        return self._liveness.flow_history
 
     def history(self) -> tuple[str, ...]:
         """Returns the last records that the group applied, oldest first. Each line has the form `<ms> <event> ->

@@ -11,6 +11,7 @@ from enum import StrEnum
 from assignor.types import Role
 from coordinator_api.group.image import GroupImage
 from coordinator_api.group.notices import ReceivedNotice
+from coordinator_api.group.reported_flow import FlowHistory
 
 
 class HealthLevel(StrEnum):
@@ -49,6 +50,7 @@ class ReasonCode(StrEnum):
     NO_TASKS = "NO_TASKS"
     TASKS_WITHOUT_OWNER = "TASKS_WITHOUT_OWNER"
     HELD_REBALANCE = "HELD_REBALANCE"
+    LAG_GROWS = "LAG_GROWS"
     CLUSTER_UNREACHABLE = "CLUSTER_UNREACHABLE"
     RECORDS_PASSED_OVER = "RECORDS_PASSED_OVER"
     POSITION_BEYOND_END = "POSITION_BEYOND_END"
@@ -161,7 +163,7 @@ class GroupObservation:
     `notices`: of the last day, the newest first. `ownerless`: the number of tasks that no member owns.
     `ownerless_since_ms`: the time since which the first of them has had no owner. `rebalancing_since_ms`: the start of
     the present rebalance. `rebalanced_at_ms`: the end of the last rebalance. Both are None if this process has not seen
-    them. `missing_topics`: the source topics that the definition's own
+    them. `flow`: the flow of the group in the last hour. `missing_topics`: the source topics that the definition's own
     cluster lacks; empty if the definition names a cluster. `instances`: the names of instances by their process ids, as
     far as the caller knows them. `copies`: None if the caller has not computed the lags. `acceptable_lag`: the config
     acceptable.recovery.lag, in records.
@@ -176,6 +178,7 @@ class GroupObservation:
     ownerless_since_ms: int | None = None
     rebalancing_since_ms: int | None = None
     rebalanced_at_ms: int | None = None
+    flow: FlowHistory = field(default_factory=FlowHistory)
     missing_topics: tuple[str, ...] = ()
     instances: Mapping[str, str] = field(default_factory=dict)
     copies: Sequence[ObservedCopy] | None = None

@@ -23,6 +23,7 @@ from coordinator_api.group.health import (
 from coordinator_api.group.image import GroupImage, InstanceEnd, LastRebalance
 from coordinator_api.group.notices import ReceivedNotice
 from coordinator_api.group.states import GroupState, RebalanceOutcome, RemovalReason
+from rebalance_analysis.presentation.quantities import duration_text
 
 OWNERLESS_AFTER_MS = 30_000
 """A rebalance may leave tasks without an owner for a moment, until their old owners have revoked them. After this time,
@@ -280,6 +281,23 @@ def _held_rebalance(seen: GroupObservation) -> Reasons:
         )
 
 
+def _growing_lag(seen: GroupObservation) -> Reasons:
+    since_ms = seen.flow.grows_since_ms()
+    if since_ms is not None:
+        newest, first = seen.flow.points[-1], next(each for each in seen.flow.points if each.at_ms == since_ms)
+        yield HealthReason(
+            HealthLevel.DEGRADED,
+            ReasonCode.LAG_GROWS,
+            f"The input lag grows: {newest.lag:,} records wait, {newest.lag - first.lag:,} more than "
+            f"{duration_text(newest.at_ms - since_ms)} ago, and {newest.per_s:,.0f} a second are processed.",
+            "See which tasks are behind: if all are, add instances or stream threads; if one is, look for a key that "
+            "has most records, or for records that take long",
+            f"assignor groups lag {seen.group_id}",
+            since_ms=since_ms,
+            count=newest.lag,
+        )
+
+
 def _cluster(seen: GroupObservation) -> Reasons:
     cluster = seen.cluster
     if cluster.error is not None:
@@ -438,6 +456,7 @@ _RULES: tuple[Callable[[GroupObservation], Reasons], ...] = (
     _no_tasks,
     _ownerless_tasks,
     _held_rebalance,
+    _growing_lag,
     _cluster,
     _notices,
     _rebalancing,

@@ -177,8 +177,10 @@ def _note_heartbeat(
     member = image.members.get(event.member_id)
     if member is None or member.away_until_ms is not None:
         return
-    offsets = liveness.sessions[member.member_id].offsets.after_heartbeat(event.task_offset_sums, now_ms)
-    liveness.request_arrived(member, now_ms, connection_id, offsets)
+    session = liveness.sessions[member.member_id]
+    offsets = session.offsets.after_heartbeat(event.task_offset_sums, now_ms)
+    flow = session.flow.after_heartbeat(event.task_flows, now_ms)
+    liveness.request_arrived(member, now_ms, connection_id, offsets, flow)
     if answered.state is GroupState.STABLE and event.generation_id == answered.generation_id:
         liveness.acknowledged(event.member_id, event.generation_id)
 

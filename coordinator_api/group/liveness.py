@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from coordinator_api.group.image import ClassicGroupMember, GroupImage
+from coordinator_api.group.reported_flow import FlowHistory, ReportedFlow
 from coordinator_api.group.reported_offsets import ReportedOffsets
 from coordinator_api.group.states import GroupState
 
@@ -50,8 +51,9 @@ class Session:
 
     `silent_since_join`: True if the member has sent no request since its first join. `acknowledged_generation`: the
     last generation that the member has acknowledged, by fetching its assignment or by naming it in a heartbeat.
-    `offsets`: the offset sums that the member has reported with its heartbeats. `connection_id`: the connection that
-    the member belongs to; None if the service does not watch the member's connection.
+    `offsets`, `flow`: the offset sums and the flows that the member has reported with its heartbeats.
+    `connection_id`: the connection that the member belongs to; None if the service does not watch the member's
+    connection.
     """
 
     last_heard_ms: int
@@ -59,6 +61,7 @@ class Session:
     silent_since_join: bool = False
     acknowledged_generation: int = -1
     offsets: ReportedOffsets = field(default_factory=ReportedOffsets)
+    flow: ReportedFlow = field(default_factory=ReportedFlow)
     connection_id: int | None = None
 
     @property
@@ -172,7 +175,7 @@ class Liveness:
     `next_expiry_ms`: a time before which no session expires. The first session may expire later than `next_expiry_ms`.
     `join_timer`: the end of the wait for joins. `fetch_due_ms`: the time by which the members of a stable group have to
     fetch their assignment. `unfetched`: the members that still have to fetch their assignment, each with the generation
-    to fetch.
+    to fetch. `flow_history`: the flow of the group in the last hour.
     """
 
     limits: GroupLimits
@@ -182,6 +185,7 @@ class Liveness:
     fetch_due_ms: int | None = None
     unfetched: dict[str, int] = field(default_factory=dict)
     connections: MemberConnections = field(default_factory=MemberConnections)
+    flow_history: FlowHistory = field(default_factory=FlowHistory)
 
     def copy(self) -> Liveness:
         sessions, unfetched = self.sessions.copy(), self.unfetched.copy()
@@ -193,10 +197,11 @@ class Liveness:
         now_ms: int,
         connection_id: int | None = None,
         offsets: ReportedOffsets | None = None,
+        flow: ReportedFlow | None = None,
     ) -> None:
         """Restart the session timeout of a member that has sent a request. `connection_id`: the connection of the
-        request, if the request is a process heartbeat. `offsets`: the offsets after the request, if the request is a
-        heartbeat.
+        request, if the request is a process heartbeat. `offsets`, `flow`: the offsets and the flow after the request,
+        if the request is a heartbeat.
 
         A process heartbeat moves the member to this connection. Any other request removes the member from a broken
         connection.
@@ -213,9 +218,13 @@ class Liveness:
             timeout_ms=timeout_ms,
             acknowledged_generation=known.acknowledged_generation,
             offsets=known.offsets if offsets is None else offsets,
+            flow=known.flow if flow is None else flow,
             connection_id=belongs,
         )
         self._expires(now_ms + timeout_ms)
+        if flow is not None and flow.flows and self.flow_history.is_due(now_ms):
+            reported = (session.flow for session in self.sessions.values())
+            self.flow_history = self.flow_history.with_point(reported, now_ms)
 
     def acknowledged(self, member_id: str, generation_id: int) -> None:
         """Record that the member has fetched the assignment of this generation."""

@@ -37,8 +37,11 @@ from coordinator_api.group.health import GroupHealth, GroupObservation, Observed
 from coordinator_api.group.health_rules import health_of
 from coordinator_api.group.holding import DescribedHeld
 from coordinator_api.group.image import GroupImage, LastRebalance, client_of_instance
+from coordinator_api.group.reported_flow import FlowHistory
 from coordinator_api.group.states import GroupState, RebalanceOutcome
 from coordinator_api.http.models.group_models import (
+    FlowAnswer,
+    FlowPointAnswer,
     GroupAnswer,
     GroupLine,
     GroupMemberAnswer,
@@ -69,11 +72,13 @@ def group_line(group: GroupRuntime) -> GroupLine:
     """Builds one line of the list of groups. The health of the line does not know the lags of task copies."""
     health = health_of(group.observation())
     return GroupLine(
-        **_shown(group.group_id, group.image, health), members=len(group.image.members), notices=len(group.notices())
+        **_shown(group.group_id, group.image, health, group.group.flow_history),
+        members=len(group.image.members),
+        notices=len(group.notices()),
     )
 
 
-def _shown(group_id: str, image: GroupImage, health: GroupHealth) -> dict[str, Any]:
+def _shown(group_id: str, image: GroupImage, health: GroupHealth, flow: FlowHistory) -> dict[str, Any]:
     """Returns the fields that the list and the description of a group have in common."""
     end = image.present_end
     return {
@@ -86,6 +91,7 @@ def _shown(group_id: str, image: GroupImage, health: GroupHealth) -> dict[str, A
         "led_by": image.led_by,
         "condition": None if health.condition is None else str(health.condition),
         "health": HealthAnswer.of(health),
+        "flow": FlowPointAnswer.model_validate(flow.points[-1]) if flow.points else None,
         "declared_at_ms": image.origin.declared_at_ms,
     }
 
@@ -153,7 +159,7 @@ def _group(
     seen = replace(seen, copies=copies, instances={name: each for name, each in instances.items() if name is not None})
     health = health_of(replace(seen, acceptable_lag=definition.configs.acceptable_recovery_lag))
     return GroupAnswer(
-        **_shown(group.group_id, group.image, health),
+        **_shown(group.group_id, group.image, health, seen.flow),
         revision=group.image.revision,
         declared_by=group.image.origin.declared_by,
         levers=LeversAnswer.model_validate(
@@ -208,6 +214,7 @@ def _tasks(group: GroupDescription, definition: RebalanceSnapshot) -> list[TaskC
                 lag=lag,
                 end_offset_sum=end_offset_sum,
                 left_ms=None if lag is None or lag <= 0 else time_left_ms(lag, copy.per_s),
+                flow=None if copy.flow is None else FlowAnswer.model_validate(copy.flow),
             )
             tasks.append((copy.task_id, answered))
     tasks.sort(key=lambda each: (each[0], each[1].role))

@@ -261,6 +261,7 @@ class GroupRuntime:
             ownerless_since_ms=min(since_ms.values(), default=None),
             rebalancing_since_ms=standing.rebalancing_since_ms,
             rebalanced_at_ms=standing.rebalanced_at_ms,
+            flow=self.group.flow_history,
         )
 
     def notices(self) -> list[ReceivedNotice]:

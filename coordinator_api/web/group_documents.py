@@ -148,6 +148,7 @@ def digest_of(document: Mapping[str, Any]) -> str:
     """The digest of a description. The digest leaves out values that change all the time and that pages do not show."""
     shown = dict(document)
     shown["members"] = [{**each, "last_heard_ms": None} for each in document["members"]]
+    shown["tasks"] = [{**each, "flow": None} for each in document["tasks"]]
     shown["cluster"] = document["cluster"] and {**document["cluster"], "looked_at_ms": None}
     shown.pop("stored_bytes", None)
     return hashlib.sha256(to_json(shown)).hexdigest()[:16]

@@ -5,6 +5,7 @@ the filter of the grid.
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from urllib.parse import urlencode
@@ -13,8 +14,10 @@ from fastapi import Request
 from starlette.responses import Response
 
 from coordinator_api.http.dependencies import GroupId, TheCoordinator, named_router
-from coordinator_api.views import active_levers, contains_all
+from coordinator_api.http.models.group_models import FlowAnswer
+from coordinator_api.views import active_levers, contains_all, flow_text
 from coordinator_api.web.event_streams import group_stream
+from coordinator_api.web.flow_plot import flow_plot
 from coordinator_api.web.grid import ROLES, Chip, GridRow, GroupGrid, pack_grid
 from coordinator_api.web.group_documents import GroupDocuments, TheDocument
 from coordinator_api.web.group_summaries import GroupSummary
@@ -33,6 +36,7 @@ async def group(request: Request, group_id: GroupId, coordinator: TheCoordinator
     is_recorded = last is not None and newest is not None and newest["generation_id"] == last["generation_id"]
     whole = await seen.grid()
     grid = await asyncio.to_thread(filtered, whole, asked)
+    flow = coordinator.group(group_id).group.flow()
     return page(
         request,
         "group",
@@ -47,6 +51,8 @@ async def group(request: Request, group_id: GroupId, coordinator: TheCoordinator
         sections=sections(grid, asked),
         tag_keys=tag_keys(whole),
         digest=seen.digest,
+        flow=None if flow.total is None else flow_text(FlowAnswer.model_validate(flow.total).model_dump()),
+        plot=flow_plot(flow.history.points, time.time_ns() // 1_000_000),
     )
 
 

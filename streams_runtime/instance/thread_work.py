@@ -306,7 +306,9 @@ class ThreadWork:
         """Publish a snapshot of the tasks, for other threads."""
         self._last_publish_ms = self._clock.monotonic_ms()
         self._has_news = False
-        mailbox.publish(self.manager.offset_sums())
+        at_ms = self._clock.now_ms()
+        flows = {task.id: task.flow(at_ms, self._processed(task)) for task in self._tasks.running}
+        mailbox.publish(self.manager.offset_sums(), flows)
         self._metrics.tasks((task.id, task.type, task.state) for task in self._tasks)
         self._metrics.buffered({task.id: task.buffered_records for task in self._tasks.running})
         lags = self._reader.lags()

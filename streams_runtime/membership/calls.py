@@ -19,6 +19,7 @@ from typing import ClassVar
 
 from assignor.errors import AssignorFault, InputError, Unavailable
 from assignor.types import TaskId
+from streams_runtime.common.task_flow import TaskFlow
 
 
 class CoordinatorError(AssignorFault):
@@ -144,11 +145,13 @@ class MemberHeartbeat:
     """The data about one member in the heartbeat of its process.
 
     `generation_id`: the generation of the member's present assignment; 0 before the first assignment.
-    `task_offset_sums`: the offset sum of each task; None if no sum has changed since the last heartbeat.
+    `task_offset_sums`: the offset sum of each task; None if no sum has changed since the last heartbeat. `task_flows`:
+    the flow of each running active task; None if no flow has changed since the last heartbeat.
     """
 
     generation_id: int
     task_offset_sums: Mapping[TaskId, int] | None = None
+    task_flows: Mapping[TaskId, TaskFlow] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -258,6 +261,8 @@ def heartbeat_body(heartbeat: MemberHeartbeat) -> dict[str, object]:
     body: dict[str, object] = {"generation_id": heartbeat.generation_id}
     if heartbeat.task_offset_sums is not None:
         body["task_offset_sums"] = {str(task): offset_sum for task, offset_sum in heartbeat.task_offset_sums.items()}
+    if heartbeat.task_flows is not None:
+        body["task_flows"] = {str(task): flow for task, flow in heartbeat.task_flows.items()}
     return body
 
 

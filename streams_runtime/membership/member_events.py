@@ -16,6 +16,7 @@ from typing import Protocol
 
 from assignor.errors import AssignorFault
 from assignor.types import HostInfo, TaskId, TopicPartition
+from streams_runtime.common.task_flow import TaskFlow
 from streams_runtime.membership import calls
 
 # --- Orders for the task holder of a member.
@@ -107,6 +108,9 @@ class TaskHolder(Protocol):
         """Returns the offset sum of each reported task. The offset sum is LATEST_OFFSET for a running active task, and
         the sum of the changelog offsets for any other task. Any thread may call this method, which never waits.
         """
+
+    def flows(self) -> Mapping[TaskId, TaskFlow]:
+        """Returns the flow of each running active task. Any thread may call this method, which never waits."""
 
 
 # --- The end of a member.
@@ -203,14 +207,15 @@ class CallUnanswered(MemberEvent):
 class SentHeartbeat:
     """The data about one member in a sent heartbeat. `member_id`: the member id at the time of sending. `epoch`: the
     member's epoch at the time of sending. The epoch is a counter: it rises when the member sends a join, when the join
-    is answered, and when the member's id or generation becomes invalid. `offset_sums`: the offset sums at the time of
-    sending.
+    is answered, and when the member's id or generation becomes invalid. `offset_sums`, `flows`: the offset sums and the
+    flows at the time of sending.
     """
 
     member_id: str
     epoch: int
     body: calls.MemberHeartbeat
     offset_sums: Mapping[TaskId, int]
+    flows: Mapping[TaskId, TaskFlow]
 
 
 @dataclass(frozen=True, slots=True)

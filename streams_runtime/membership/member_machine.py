@@ -37,6 +37,7 @@ reports in the reply to a later heartbeat that the assignment is ready.
 from collections.abc import Mapping
 
 from assignor.types import AssignorErrorCode, TaskId
+from streams_runtime.common.task_flow import TaskFlow
 from streams_runtime.membership import calls
 from streams_runtime.membership import member_events as events
 from streams_runtime.membership.member_state import (
@@ -96,11 +97,11 @@ class MemberMachine:
         """True from the answer to the first join until the member leaves."""
         return self._standing.member_id is not None and self.phase not in (Phase.LEAVING, Phase.ENDED)
 
-    def heartbeat(self, offset_sums: Mapping[TaskId, int]) -> events.SentHeartbeat:
+    def heartbeat(self, offset_sums: Mapping[TaskId, int], flows: Mapping[TaskId, TaskFlow]) -> events.SentHeartbeat:
         """Returns the data about the member for the next heartbeat. Call this method only if `sends_heartbeats` is
-        True. `offset_sums`: the present offset sums of the task holder.
+        True. `offset_sums`, `flows`: the present offset sums and flows of the task holder.
         """
-        return self._standing.heartbeat(offset_sums)
+        return self._standing.heartbeat(offset_sums, flows)
 
     def accepts(self, reply: events.HeartbeatReplied) -> bool:
         """Returns True if the member can act on this reply now, or can ignore it. Returns False if the coordinator has
@@ -304,7 +305,7 @@ class MemberMachine:
         if reply.sent.member_id != self._standing.member_id:
             return
         if isinstance(reply.answer, calls.HeartbeatNews):
-            self._standing.reported = reply.sent.offset_sums
+            self._standing.reported, self._standing.reported_flows = reply.sent.offset_sums, reply.sent.flows
             self._news.add(reply.answer, reply.generation_id)
         elif self._standing.counts(reply, self.phase):
             self._news.add_refusal(reply.answer)

@@ -10,10 +10,11 @@ member no longer waits for an answer, it recognises the answer by this number an
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 from assignor.types import TaskId
+from streams_runtime.common.task_flow import TaskFlow
 from streams_runtime.membership import calls
 from streams_runtime.membership import member_events as events
 
@@ -63,8 +64,8 @@ class Standing:
     `member_id`: None while the group does not know the member. `generation_id`: the generation of the present
     assignment. `awaited`: the generation of the assignment for which the member waits; if the member does not wait, the
     generation of its present assignment. `epoch`: see `SentHeartbeat`. `first_joins`: the number of first joins that
-    the member has begun. `reported`: the offset sums that the member has last reported to the group. `definition`: the
-    group's definition, from the reply to the last join.
+    the member has begun. `reported`, `reported_flows`: the offset sums and the flows that the member has last reported
+    to the group. `definition`: the group's definition, from the reply to the last join.
     """
 
     member_id: str | None = None
@@ -73,6 +74,7 @@ class Standing:
     awaited: int = BEFORE_FIRST_ASSIGNMENT
     first_joins: int = 1
     reported: Mapping[TaskId, int] | None = None
+    reported_flows: Mapping[TaskId, TaskFlow] = field(default_factory=dict)
     definition: calls.GroupDefinition | None = None
 
     # --- requests
@@ -86,13 +88,17 @@ class Standing:
         join_id = f"{join_ids}-{self.first_joins}" if self.member_id is None else None
         return calls.JoinRequest(subscription, settings, self.member_id, join_id)
 
-    def heartbeat(self, offset_sums: Mapping[TaskId, int]) -> events.SentHeartbeat:
-        """Returns the data about the member for the next heartbeat. `offset_sums`: the present offset sums of the task
-        holder.
+    def heartbeat(self, offset_sums: Mapping[TaskId, int], flows: Mapping[TaskId, TaskFlow]) -> events.SentHeartbeat:
+        """Returns the data about the member for the next heartbeat. `offset_sums`, `flows`: the present offset sums and
+        flows of the task holder.
         """
         assert self.member_id is not None, "the group knows it"
-        body = calls.MemberHeartbeat(self.generation_id, None if offset_sums == self.reported else offset_sums)
-        return events.SentHeartbeat(self.member_id, self.epoch, body, offset_sums)
+        body = calls.MemberHeartbeat(
+            self.generation_id,
+            None if offset_sums == self.reported else offset_sums,
+            None if flows == self.reported_flows else flows,
+        )
+        return events.SentHeartbeat(self.member_id, self.epoch, body, offset_sums, flows)
 
     # --- Methods that change the state.
 

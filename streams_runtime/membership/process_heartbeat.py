@@ -28,6 +28,7 @@ from dataclasses import dataclass, field
 from typing import Generic, Protocol, TypeVar
 
 from assignor.types import TaskId
+from streams_runtime.common.task_flow import TaskFlow
 from streams_runtime.membership.calls import CoordinatorError, ProcessHeartbeatReply, pause_between_heartbeats_ms
 from streams_runtime.membership.member_events import HeartbeatReplied, SentHeartbeat
 from streams_runtime.membership.member_machine import MemberMachine
@@ -54,6 +55,9 @@ class Speaker(Protocol):
     def offset_sums(self) -> Mapping[TaskId, int]:
         """Returns the present offset sums of the member's task holder."""
 
+    def flows(self) -> Mapping[TaskId, TaskFlow]:
+        """Returns the present flows of the member's task holder."""
+
 
 Member = TypeVar("Member", bound=Speaker)
 
@@ -79,7 +83,7 @@ def collect(members: Iterable[Member]) -> Collected[Member]:
         collected.joins_come |= member.machine.is_about_to_join
         if member.machine.sends_heartbeats:
             try:
-                collected.sent[member] = member.machine.heartbeat(member.offset_sums())
+                collected.sent[member] = member.machine.heartbeat(member.offset_sums(), member.flows())
             # the caller ends the member because of this error: without heartbeats the group would evict it
             except Exception as error:
                 collected.failed.append((member, error))

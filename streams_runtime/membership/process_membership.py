@@ -38,6 +38,7 @@ from dataclasses import KW_ONLY, InitVar, dataclass, field
 from assignor.types import TaskId
 from streams_runtime.common.failures import reported_failure
 from streams_runtime.common.notices import NoticeBoard
+from streams_runtime.common.task_flow import TaskFlow
 from streams_runtime.membership import calls
 from streams_runtime.membership import member_events as events
 from streams_runtime.membership.coordinator_client import CoordinatorClient
@@ -174,6 +175,9 @@ class GroupMember:
     def offset_sums(self) -> Mapping[TaskId, int]:
         """Returns the present offset sums of the task holder."""
         return self.holder.offset_sums()
+
+    def flows(self) -> Mapping[TaskId, TaskFlow]:
+        return self.holder.flows()
 
     def request_shutdown(self, failure: BaseException | None = None) -> None:
         """Ask the leader to end every member of the group, including this member. `failure`: as in `ask_to_close`.

@@ -6,7 +6,7 @@ Rules:
 - If the stream thread has ended, an order that assigns or revokes tasks fails with StreamThreadEnded. Orders that are
   still in the mailbox also fail if they assign or revoke tasks. `LoseTasks` and `CloseTasks` succeed at once, because
   an ended thread has no tasks. So every order gets an answer, even if the stream thread ends before the member.
-- `offset_sums` returns the last snapshot that the stream thread published.
+- `offset_sums` and `flows` return the last snapshot that the stream thread published.
 
 Source: `StreamsRebalanceListener`, which Kafka's `Consumer.poll` runs on the stream thread itself.
 """
@@ -18,6 +18,7 @@ from dataclasses import dataclass
 
 from assignor.types import TaskId
 from streams_runtime.common.errors import StreamsRuntimeError
+from streams_runtime.common.task_flow import TaskFlow
 from streams_runtime.membership import member_events as events
 
 
@@ -51,6 +52,7 @@ class RebalanceMailbox:
         self._ended = False
         self._refuses = True
         self._offset_sums: Mapping[TaskId, int] = {}
+        self._flows: Mapping[TaskId, TaskFlow] = {}
 
     # --- Methods for the member.
 
@@ -66,6 +68,9 @@ class RebalanceMailbox:
         if self._ended and self._refuses:
             raise self._thread_ended()
         return self._offset_sums
+
+    def flows(self) -> Mapping[TaskId, TaskFlow]:
+        return self._flows
 
     def wake(self) -> None:
         """Make the stream thread check the mailbox now, unless the thread has ended."""
@@ -84,11 +89,11 @@ class RebalanceMailbox:
     def has_orders(self) -> bool:
         return bool(self._waiting)
 
-    def publish(self, offset_sums: Mapping[TaskId, int]) -> None:
-        """Publish the offset sums for the member. Other threads read the mapping, so the caller must not change it
-        afterwards.
+    def publish(self, offset_sums: Mapping[TaskId, int], flows: Mapping[TaskId, TaskFlow]) -> None:
+        """Publish the offset sums and the flows of the tasks for the member. Other threads read the mappings, so the
+        caller must not change them afterwards.
         """
-        self._offset_sums = offset_sums
+        self._offset_sums, self._flows = offset_sums, flows
 
     def end(self, *, refuses: bool = True) -> None:
         """The stream thread calls this method when it carries out no more orders. After a call of `end`, orders that
@@ -99,7 +104,7 @@ class RebalanceMailbox:
         """
         with self._lock:
             self._ended, self._refuses = True, refuses
-            self._offset_sums = {}
+            self._offset_sums, self._flows = {}, {}
             waiting = list(self._waiting)
             self._waiting.clear()
         for one in waiting:

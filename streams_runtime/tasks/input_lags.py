@@ -47,6 +47,15 @@ class InputLags:
             behind |= self._ask(ask, now_ms)
         return behind
 
+    def lag(self, partition: TopicPartition) -> int | None:
+        """Returns the number of offsets of the partition that the consumer has not read yet. Returns None if the
+        position or the end offset is not known. Asks nobody.
+        """
+        position, end = self._consumer.position(partition), self._consumer.known_end(partition)
+        if end is None:
+            end = self._ends.get(partition)
+        return None if position is None or end is None else max(0, end - position)
+
     def forget_end(self, partition: TopicPartition) -> None:
         """The next call of `behind` will ask for the end offset of this partition. Called after new records of the
         partition were read.

@@ -33,6 +33,7 @@ from assignor.types import LATEST_OFFSET, TopicPartition
 from streams_runtime.common.errors import StoreCorrupted, TaskCorrupted, TaskMigrated
 from streams_runtime.common.losses import WindowsAtRisk
 from streams_runtime.common.states import TaskState, TaskType
+from streams_runtime.common.task_flow import TaskFlow, task_flow
 from streams_runtime.logs.base import Claim, CommittedOffsets, RecordBatch
 from streams_runtime.processors.batch_node import NodeRun
 from streams_runtime.state_stores.state_store import StateStore
@@ -89,6 +90,10 @@ class StreamTask(Task):
     @property
     def buffered_records(self) -> int:
         return len(self._buffer)
+
+    def flow(self, now_ms: int, processed: int) -> TaskFlow:
+        """`processed`: the number of records that the task has processed."""
+        return task_flow(self._buffer.lag(), self.runtime.stream_time_ms, now_ms, processed)
 
     def node_runs(self) -> Mapping[str, NodeRun]:
         """Returns, for each node that is not a source, whether it processes single records or batches, and the

@@ -11,6 +11,7 @@ from assignor.types import TaskId
 from coordinator_api.group.events import FetchAssignment, Leave
 from coordinator_api.group.outcome import AssignmentReady, JoinAnswered, Rejected
 from streams_runtime.common.errors import StreamsRuntimeError, TaskMigrated
+from streams_runtime.common.task_flow import TaskFlow
 from streams_runtime.membership import member_events
 from streams_runtime.membership.calls import (
     ANSWER_TIMEOUT_MS,
@@ -86,6 +87,9 @@ class ProcessMember:
 
     def offset_sums(self) -> dict[TaskId, int]:
         return self.thread.offset_sums()
+
+    def flows(self) -> dict[TaskId, TaskFlow]:
+        return {}
 
     def happens(self, event: member_events.MemberEvent) -> None:
         process, before = self.process, self.machine.member_id

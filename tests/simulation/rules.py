@@ -429,7 +429,7 @@ class Rules:
             return f"{sorted(image.members)} are its members"
         if any(member.machine.phase is not Phase.HOLDING for member in living):
             return "its members are busy"
-        if {member.machine.heartbeat({}).body.generation_id for member in living} != {image.generation_id}:
+        if {member.machine.heartbeat({}, {}).body.generation_id for member in living} != {image.generation_id}:
             return "not all have the assignment"
         if sorted(task for member in living for task in member.running) != list(TASKS):
             return "not every task runs once"

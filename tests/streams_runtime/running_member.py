@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from assignor.types import LATEST_OFFSET, ProcessId, TaskId
+from streams_runtime.common.task_flow import TaskFlow
 from streams_runtime.membership import member_events as on
 from streams_runtime.membership.calls import MemberSettings
 from streams_runtime.membership.coordinator_client import CoordinatorClient
@@ -55,6 +56,9 @@ class RememberingHolder:
         if self.fail_on == "offset_sums":
             raise RuntimeError("offset_sums failed on purpose")
         return {**dict.fromkeys(self.held.standby, 0), **dict.fromkeys(self.held.active, LATEST_OFFSET)}
+
+    def flows(self) -> Mapping[TaskId, TaskFlow]:
+        return {}
 
     def _carry_out(self, order: on.Order) -> None:
         held = self.held

@@ -13,6 +13,7 @@ from assignor.types import Role
 from coordinator_api.group.description import DescribedMember
 from coordinator_api.group.health import GroupHealth
 from coordinator_api.group.image import InstanceEnd
+from coordinator_api.group.reported_flow import Flow, GroupFlow
 from coordinator_api.http.models import Caller, Generation, GroupId, MemberId, ProcessId, State, TaskId, TimeMs
 from coordinator_api.http.models.documents import A_REBALANCE, AN_OUTPUT
 from coordinator_api.http.models.lever_models import Forecast, HeldAnswer, LeversAnswer
@@ -64,6 +65,17 @@ class HealthAnswer(BaseModel):
         return cls(level=health.level, reasons=[HealthReasonAnswer.model_validate(each) for each in health.reasons])
 
 
+class FlowPointAnswer(BaseModel):
+    """The flow of the whole group at one time."""
+
+    model_config = ConfigDict(from_attributes=True)
+
+    at_ms: TimeMs
+    lag: int = Field(examples=[20])
+    behind_ms: int = Field(examples=[1_500])
+    records_per_s: float = Field(validation_alias="per_s", examples=[850.0])
+
+
 class _ShownGroup(BaseModel):
     model_config = ConfigDict(json_schema_serialization_defaults_required=True)
 
@@ -82,6 +94,9 @@ class _ShownGroup(BaseModel):
     )
     health: HealthAnswer | None = Field(
         None, description="What is wrong, since when, and what to do; null if the group's coordinator does not answer."
+    )
+    flow: FlowPointAnswer | None = Field(
+        None, description="The input lag of the group in the last ten seconds; null if no member has reported it."
     )
     declared_at_ms: TimeMs | None = Field(None, description="Time of the present definition; null when not known.")
 
@@ -245,6 +260,53 @@ class GroupMemberAnswer(BaseModel):
         )
 
 
+class FlowAnswer(BaseModel):
+    """The flow of the input of a task, or of several tasks together, as their members have reported it. `lag`: the
+    number of input offsets that are not processed yet; null if it is not known. `behind_ms`: the milliseconds by which
+    the newest processed timestamp is behind the clock; 0 if nothing waits. `records_per_s`: the records that are
+    processed per second. `trend`: `rising`, `falling` or `steady`, for the lag of the last seconds.
+    """
+
+    model_config = ConfigDict(from_attributes=True)
+
+    lag: int | None = Field(examples=[20])
+    behind_ms: int | None = Field(examples=[1_500])
+    records_per_s: float | None = Field(validation_alias="per_s", examples=[850.0])
+    trend: str | None = Field(examples=["falling"])
+
+
+class TaskFlowAnswer(FlowAnswer):
+    task: TaskId
+
+
+class GroupFlowAnswer(BaseModel):
+    """The input lag of a group, from the heartbeats of its members. `total`: null if no member has reported a flow.
+    `subtopologies`: by the first part of the names of their tasks. `history`: points of the last hour, the oldest
+    first.
+    """
+
+    group_id: GroupId
+    total: FlowAnswer | None
+    subtopologies: dict[str, FlowAnswer]
+    tasks: list[TaskFlowAnswer]
+    history: list[FlowPointAnswer]
+
+    @classmethod
+    def of(cls, group_id: str, flow: GroupFlow) -> Self:
+        tasks = [(task, flow.tasks[task]) for task in sorted(flow.tasks)]
+        return cls(
+            group_id=group_id,
+            total=None if flow.total is None else FlowAnswer.model_validate(flow.total),
+            subtopologies={name: FlowAnswer.model_validate(each) for name, each in flow.by_subtopology().items()},
+            tasks=[TaskFlowAnswer.model_validate({"task": str(task), **_flow_fields(each)}) for task, each in tasks],
+            history=[FlowPointAnswer.model_validate(point) for point in flow.history.points],
+        )
+
+
+def _flow_fields(flow: Flow) -> dict[str, object]:
+    return {**flow._asdict(), "trend": flow.trend}
+
+
 class TaskCopyAnswer(BaseModel):
     """One copy of a task. `lag`: the copy's lag in records. The lag is -2 for a running active task, -3 if it is
     unknown, and null for a stateless task. `end_offset_sum`: the sum of the end offsets of the task's changelogs; null
@@ -259,6 +321,9 @@ class TaskCopyAnswer(BaseModel):
     lag: int | None = Field(examples=[120])
     end_offset_sum: int | None = Field(examples=[1_000])
     left_ms: int | None = Field(None, examples=[1_500])
+    flow: FlowAnswer | None = Field(
+        None, description="The input of an active task; null if its member has not reported it."
+    )
 
 
 class GroupAnswer(_ShownGroup):

@@ -28,6 +28,7 @@ from pydantic import (
 from assignor.types import JAVA_INT_MAX, JAVA_LONG_MAX, TaskId
 from coordinator_api.group.events import Heartbeat, Join, MemberFailure
 from coordinator_api.group.notices import ProcessNotice, printable
+from coordinator_api.group.reported_flow import TaskFlow
 from coordinator_api.http.json_objects import check_values
 from coordinator_api.http.models import Caller, Generation, MemberId, State, TimeMs
 from coordinator_api.http.models.documents import A_MEMBER_ID, A_SUBSCRIPTION, AN_ASSIGNMENT
@@ -93,6 +94,12 @@ Base64 = Annotated[
 Task = Annotated[TaskId, PlainValidator(_task), WithJsonSchema(_TASK_TEXT.json_schema())]
 OffsetSums = Annotated[
     dict[Task, Int64],
+    Field(max_length=MAX_OFFSET_SUMS, fail_fast=True, json_schema_extra={"additionalProperties": False}),
+]
+
+
+TaskFlows = Annotated[
+    dict[Task, tuple[Count | None, Count | None, Count]],
     Field(max_length=MAX_OFFSET_SUMS, fail_fast=True, json_schema_extra={"additionalProperties": False}),
 ]
 
@@ -198,10 +205,20 @@ class HeartbeatBody(_SentByMember):
     task_offset_sums: OffsetSums | None = Field(
         None, description="For each task, the sum of the offsets that the member has reached.", examples=[{"0_1": 880}]
     )
+    task_flows: TaskFlows | None = Field(
+        None,
+        description="For each running active task: the number of input offsets that wait for it, the milliseconds by "
+        "which its newest processed timestamp is behind the clock, and the number of records that it has processed. "
+        "The first two may be null.",
+        examples=[{"0_1": [20, 1_500, 88_200]}],
+    )
     group_instance_id: Name | None = None
 
     def to_heartbeat(self, member_id: str) -> Heartbeat:
-        return Heartbeat(member_id, self.generation_id, self.task_offset_sums, self.group_instance_id)
+        flows = None
+        if self.task_flows is not None:
+            flows = {task: TaskFlow(*flow) for task, flow in self.task_flows.items()}
+        return Heartbeat(member_id, self.generation_id, self.task_offset_sums, self.group_instance_id, flows)
 
 
 class NoticeBody(_SentByMember):

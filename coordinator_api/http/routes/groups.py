@@ -29,7 +29,7 @@ from coordinator_api.http.dependencies import (
 )
 from coordinator_api.http.group_document import described_group
 from coordinator_api.http.models.documents import DefinitionDocument
-from coordinator_api.http.models.group_models import DeclareAnswer, GroupAnswer, GroupList
+from coordinator_api.http.models.group_models import DeclareAnswer, GroupAnswer, GroupFlowAnswer, GroupList
 from coordinator_api.http.other_coordinators import OtherCoordinators, all_groups
 from coordinator_api.http.problems import Problem
 from coordinator_api.runtime.coordinator import Coordinator
@@ -114,6 +114,16 @@ async def describe_group(request: Request, group_id: GroupId, coordinator: TheCo
     """
     coordinator.overload.admit("describe")
     return await unless_hung_up(request, _description(group_id, coordinator))
+
+
+@router.get("/{group}/flow", responses={200: {"model": GroupFlowAnswer}})
+async def group_flow(group_id: GroupId, coordinator: TheCoordinator) -> Response:
+    """Returns the input lag of a group and of its tasks, in records and in time, the records that it processes per
+    second, and the last hour. The values come from the heartbeats of the members, so no cluster is asked. Members of
+    Kafka Streams itself report no flow.
+    """
+    runtime = coordinator.group(group_id)
+    return answer(GroupFlowAnswer.of(group_id, runtime.group.flow()))
 
 
 async def _description(group_id: str, coordinator: Coordinator) -> Response:

@@ -29,6 +29,7 @@ from coordinator_api.group.image import (
     RebalanceEnd,
 )
 from coordinator_api.group.notices import GroupNotices, ProcessNotice
+from coordinator_api.group.reported_flow import FlowHistory, FlowPoint
 from coordinator_api.group.states import GroupState, RebalanceOutcome, RemovalReason
 from streams_runtime.common.notices import NoticeCode
 
@@ -280,3 +281,14 @@ def test_should_tell_a_group_that_was_stopped_from_one_that_failed() -> None:
     )
     failed = health(replace(EMPTY, ends=(ORDERS_1,)), copies=())
     assert [reason.code for reason in failed.reasons] == [ReasonCode.INSTANCE_FAILED, ReasonCode.NO_INSTANCES]
+
+
+def test_should_say_that_the_input_lag_grows() -> None:
+    points = tuple(FlowPoint(10_000 * at, 100 * at, 0, 850.4) for at in range(8))
+    (reason,) = health(STABLE, flow=FlowHistory(points)).reasons
+    assert (reason.level, reason.code, reason.since_ms, reason.count) == ("degraded", "LAG_GROWS", 0, 700)
+    assert reason.text == (
+        "The input lag grows: 700 records wait, 700 more than 1 min 10 s ago, and 850 a second are processed."
+    )
+    assert reason.command == "assignor groups lag shop"
+    assert health(STABLE, flow=FlowHistory(points[:6])) == GroupHealth()

@@ -127,6 +127,7 @@ def test_should_list_and_describe_a_group_with_roles_and_lags(client: httpx.Clie
         "condition": None,
         "health": {"level": "ok", "reasons": []},
         "notices": 0,
+        "flow": None,
         "declared_at_ms": described["declared_at_ms"],
     } in listed
     assert (described["state"], described["generation_id"], described["revision"]) == ("Stable", first.generation_id, 1)
@@ -234,3 +235,36 @@ def test_should_say_at_which_byte_a_body_is_not_json(client: httpx.Client, body:
 
     assert problem(response) == (422, "INVALID_REQUEST")
     assert response.json()["offset"] == offset
+
+
+def test_should_tell_the_input_lag_that_members_report(client: httpx.Client) -> None:
+    group_id = new_group(client)
+    member = settled_member(client, group_id)
+    path = f"/v1/groups/{group_id}/flow"
+    assert client.get(path).json() == {
+        "group_id": group_id,
+        "total": None,
+        "subtopologies": {},
+        "tasks": [],
+        "history": [],
+    }
+
+    told = member.heartbeat(task_flows={"0_0": [20, 1_500, 70], "0_1": [None, None, 0], "0_2": [1, 0, 3]})
+
+    assert told.status_code == 200, told.text
+    flow = client.get(path).json()
+    waiting = {"lag": 20, "behind_ms": 1_500, "records_per_s": None, "trend": None}
+    assert flow["tasks"][0] == {"task": "0_0", **waiting}
+    assert [each["lag"] for each in flow["tasks"]] == [20, None, 1]
+    assert flow["total"] == flow["subtopologies"]["0"] == {**waiting, "lag": None}
+    assert [(each["lag"], each["behind_ms"]) for each in flow["history"]] == [(21, 1_500)]
+    described = client.get(f"/v1/groups/{group_id}").json()["tasks"]
+    assert [each["flow"] and each["flow"]["lag"] for each in described] == [20, None, 1, None]
+
+
+@pytest.mark.parametrize("flow", [[1, 2], [1, 2, 3, 4], [-1, 2, 3], [1, 2, None], ["1", 2, 3], {"lag": 1}])
+def test_should_refuse_a_flow_that_is_none(client: httpx.Client, flow: object) -> None:
+    member = settled_member(client, new_group(client))
+    refused = member.heartbeat(task_flows={"0_0": flow})
+    assert problem(refused) == (422, "INVALID_REQUEST")
+    assert "task_flows" in refused.json()["detail"]

@@ -84,7 +84,7 @@ class Process:
 
     def ask(self) -> None:
         """A heartbeat whose answer is under way."""
-        sent = self.machine.heartbeat(self.offset_sums())
+        sent = self.machine.heartbeat(self.offset_sums(), {})
         reply = self.group.heartbeat({sent.member_id: sent.body})
         self.replies.append(on.HeartbeatReplied(sent, reply.generation_id, reply.members[sent.member_id]))
 

@@ -135,7 +135,7 @@ class Member:
 
     def heartbeat(self) -> on.SentHeartbeat:
         assert self.machine.sends_heartbeats
-        return self.machine.heartbeat({})
+        return self.machine.heartbeat({}, {})
 
     def subscription(self) -> Subscription:
         return decode_subscription(self.joins[-1].request.subscription)
@@ -256,12 +256,12 @@ def test_should_not_take_the_answer_to_an_earlier_call_for_that_to_its_last() ->
 
 def test_should_report_offset_sums_when_they_have_changed() -> None:
     member, task = Member().play("holds 0_0"), TaskId(0, 0)
-    sent = member.machine.heartbeat({task: 3})
+    sent = member.machine.heartbeat({task: 3}, {})
     assert sent.body.task_offset_sums == {task: 3}
-    assert member.machine.heartbeat({task: 3}).body.task_offset_sums == {task: 3}, "not answered yet"
+    assert member.machine.heartbeat({task: 3}, {}).body.task_offset_sums == {task: 3}, "not answered yet"
     member.happens(on.HeartbeatReplied(sent, 1, calls.HeartbeatNews()))
-    assert member.machine.heartbeat({task: 3}).body.task_offset_sums is None
-    assert member.machine.heartbeat({task: 4}).body.task_offset_sums == {task: 4}
+    assert member.machine.heartbeat({task: 3}, {}).body.task_offset_sums is None
+    assert member.machine.heartbeat({task: 4}, {}).body.task_offset_sums == {task: 4}
 
 
 def test_should_repeat_a_join_with_the_same_bytes_first_at_once_then_after_growing_pauses() -> None:

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 import pytest
 
 from assignor.types import ProcessId, TaskId
+from streams_runtime.common.task_flow import TaskFlow
 from streams_runtime.membership import calls
 from streams_runtime.membership.member_events import GiveOrder, JoinReplied, OrderDone, SendJoin, Started
 from streams_runtime.membership.member_machine import MemberMachine
@@ -37,6 +38,9 @@ class Thread:
 
     def offset_sums(self) -> Mapping[TaskId, int]:
         return self.sums
+
+    def flows(self) -> Mapping[TaskId, TaskFlow]:
+        return {}
 
     def begins_to_join(self) -> int:
         """The number of the call."""

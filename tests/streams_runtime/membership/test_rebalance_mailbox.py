@@ -101,7 +101,7 @@ def test_should_refuse_to_tell_offset_sums_when_the_stream_thread_has_ended() ->
 
 def test_should_fail_no_order_when_the_thread_ended_but_its_member_still_has_something_to_tell() -> None:
     mailbox = Mailbox()
-    mailbox.box.publish({TASK: 7})
+    mailbox.box.publish({TASK: 7}, {})
     mailbox.box.end(refuses=False)
     for order in GIVES_OR_TAKES:
         mailbox.hand_over(order)
@@ -112,6 +112,6 @@ def test_should_fail_no_order_when_the_thread_ended_but_its_member_still_has_som
 def test_should_give_the_last_published_offset_sums_without_asking_the_stream_thread() -> None:
     mailbox = Mailbox()
     assert mailbox.box.offset_sums() == {}
-    mailbox.box.publish({TASK: 7})
+    mailbox.box.publish({TASK: 7}, {})
     assert mailbox.box.offset_sums() == {TASK: 7}
     assert not mailbox.woken.acquire(blocking=False)
