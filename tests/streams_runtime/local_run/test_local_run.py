@@ -1,8 +1,10 @@
 """An application that runs where it is written: two instances, a coordinator of their own, and what it refuses."""
 
+import time
 from collections.abc import Iterable
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
@@ -139,3 +141,27 @@ def test_should_refuse_no_instance_and_no_coordinator(tmp_path: Path, monkeypatc
     monkeypatch.setattr("streams_runtime.local_run.local_run.find_spec", lambda _name: None)
     with pytest.raises(InputError, match=r"pip install 'assignor\[coordinator\]'"):
         LocalRun(application(tmp_path))
+
+
+def test_should_report_the_records_that_wait_for_a_slow_function(tmp_path: Path) -> None:
+    def slowly(line: str) -> str:
+        time.sleep(0.01)
+        return line
+
+    feed(tmp_path, 400, "the")
+    builder = StreamsBuilder()
+    builder.stream("lines", STRING, STRING).map_values(slowly).to("out", key_serde=STRING, value_serde=STRING)
+    log, state = tmp_path / "log", tmp_path / "state"
+    configs = {"application.id": "slow", "bootstrap.servers": f"embedded:{log}", "state.dir": state}
+
+    with LocalRun(Application(builder.build(), configs)) as run:
+
+        def flow() -> dict[str, Any]:
+            answered = httpx.get(f"{run.coordinator_url}/v1/groups/slow/flow", trust_env=False).json()
+            return answered["total"] or {}
+
+        wait_for(lambda: 0 < (flow().get("lag") or 0) < 400, flow)
+        assert (flow()["behind_ms"] or 0) > 1_000_000_000_000, "the records are from 1970"
+        run.wait_until_caught_up()
+        wait_for(lambda: flow().get("lag") == 0, flow)
+        assert flow()["behind_ms"] == 0

@@ -214,3 +214,18 @@ def test_should_say_where_the_task_stands_in_each_partition() -> None:
     one.group.add(batch(B, 5, 7))
     assert one.take() == ("b", 5)
     assert one.group.positions() == [InputPosition(A, None, 12), InputPosition(B, 1, 5)]
+
+
+def test_should_count_what_waits_in_the_log_and_in_its_buffer_as_lag() -> None:
+    two = Group(0, A, B)
+    assert two.group.lag() == 0
+    two.on_log(A, 1, 2, 3)
+    two.on_log(B, 4)
+    assert two.group.lag() == 4
+    two.buffer(A, B)
+    assert two.group.lag() == 4
+    assert two.take() == ("a", 1)
+    assert two.group.lag() == 3
+    two.consumer.assign([A, C])
+    two.consumer.assign([A, B])  # B has no position now
+    assert two.group.lag() is None
