@@ -101,6 +101,16 @@ METRICS = (
         "Health of the group: 0 ok, 1 busy, 2 degraded, 3 broken. The lags of tasks are not considered.",
         ("group",),
     ),
+    ServiceMetric(
+        "assignor_group_input_lag_records",
+        "Input records of the group that are not processed yet, as its members reported; left out if none did.",
+        ("group",),
+    ),
+    ServiceMetric(
+        "assignor_group_input_behind_seconds",
+        "Time by which the newest processed timestamp of the task that is most behind is behind the clock.",
+        ("group",),
+    ),
     ServiceMetric("assignor_group_members", "Members of the group.", ("group",)),
     ServiceMetric("assignor_group_tasks_without_owner", "Tasks of the group that no member runs.", ("group",)),
     ServiceMetric(
@@ -150,7 +160,8 @@ class GroupMeasures(NamedTuple):
     """The measurements of one group. `probing_in_s`: the time until the group's next probing rebalance; None if no
     probing rebalance is due. `held_s`: the time for which a rebalance has been held; 0 if no rebalance is held.
     `without_owner_s`: the longest time for which a task has had no owner; 0 if all tasks have owners. `health`: does
-    not consider the lags of tasks.
+    not consider the lags of tasks. `input_lag`, `input_behind_s`: the input lag of the group in records and in time;
+    None if no member has reported it.
     """
 
     group_id: str
@@ -162,6 +173,8 @@ class GroupMeasures(NamedTuple):
     probing_in_s: float | None
     rebalances_per_hour: int
     health: HealthLevel
+    input_lag: int | None = None
+    input_behind_s: float | None = None
 
 
 class ServiceMeasures(NamedTuple):
@@ -255,6 +268,8 @@ class MeasuredService(Collector):
 
 _OF_ONE_GROUP: Mapping[str, Callable[[GroupMeasures], float | None]] = {
     "assignor_group_health": lambda group: group.health.rank,
+    "assignor_group_input_lag_records": lambda group: group.input_lag,
+    "assignor_group_input_behind_seconds": lambda group: group.input_behind_s,
     "assignor_group_members": lambda group: group.members,
     "assignor_group_tasks_without_owner": lambda group: group.tasks_without_owner,
     "assignor_group_longest_without_owner_seconds": lambda group: group.without_owner_s,

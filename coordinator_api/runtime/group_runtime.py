@@ -245,8 +245,12 @@ class GroupRuntime:
 
     def measures(self) -> GroupMeasures:
         """Returns the values for `/metrics` from the committed state of the group."""
-        level = health_of(self.observation()).level
-        return self._standing.measures(self.group_id, self.image, level, self._clock.now_ms())
+        seen = self.observation()
+        measures = self._standing.measures(self.group_id, self.image, health_of(seen).level, seen.now_ms)
+        if not seen.flow.points:
+            return measures
+        newest = seen.flow.points[-1]
+        return measures._replace(input_lag=newest.lag, input_behind_s=newest.behind_ms / 1_000)
 
     def observation(self) -> GroupObservation:
         """Returns what this process knows about the group, without the lags of task copies."""
