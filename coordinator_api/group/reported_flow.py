@@ -125,7 +125,7 @@ def total_flow(flows: Iterable[Flow]) -> Flow | None:
 
 def _sum(values: Iterable[Number | None]) -> Number | None:
     known = tuple(values)
-    return None if None in known else sum(value for value in known if value is not None)  # type: ignore[return-value]
+    return None if None in known else sum(value for value in known if value is not None)
 
 
 @dataclass(frozen=True, slots=True)

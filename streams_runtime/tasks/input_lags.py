@@ -47,14 +47,25 @@ class InputLags:
             behind |= self._ask(ask, now_ms)
         return behind
 
-    def lag(self, partition: TopicPartition) -> int | None:
-        """Returns the number of offsets of the partition that the consumer has not read yet. Returns None if the
-        position or the end offset is not known. Asks nobody.
+    def lag(self, partitions: Collection[TopicPartition]) -> int | None:
+        """Returns the number of offsets of the partitions that the consumer has not read yet. Returns None if a
+        position is not known, or if the log does not say an end offset. Asks the log only for end offsets that the
+        consumer does not know; a consumer of a broker nearly always knows them.
         """
-        position, end = self._consumer.position(partition), self._consumer.known_end(partition)
-        if end is None:
-            end = self._ends.get(partition)
-        return None if position is None or end is None else max(0, end - position)
+        positions = {partition: self._consumer.position(partition) for partition in partitions}
+        ends = {partition: self._consumer.known_end(partition) for partition in partitions}
+        unknown = [partition for partition, end in ends.items() if end is None]
+        try:
+            ends.update(self._log.end_offsets(unknown) if unknown else {})
+        except (LogTimeout, UnknownTopicOrPartition):
+            return None
+        unread = 0
+        for partition, position in positions.items():
+            end = ends[partition]
+            if position is None or end is None:
+                return None
+            unread += max(0, end - position)
+        return unread
 
     def forget_end(self, partition: TopicPartition) -> None:
         """The next call of `behind` will ask for the end offset of this partition. Called after new records of the

@@ -144,8 +144,8 @@ class PartitionGroup:
         """Returns the number of offsets that the task has not processed yet. Returns None if the lag of a partition is
         not known.
         """
-        unread = [self._lags.lag(partition) for partition in self._queues]
-        return None if None in unread else len(self) + sum(each for each in unread if each is not None)
+        unread = self._lags.lag(self.partitions)
+        return None if unread is None else len(self) + unread
 
     def positions(self) -> list[InputPosition]:
         """Returns the task's progress in every partition."""
