@@ -289,7 +289,7 @@ def _growing_lag(seen: GroupObservation) -> Reasons:
             HealthLevel.DEGRADED,
             ReasonCode.LAG_GROWS,
             f"The input lag grows: {newest.lag:,} records wait, {newest.lag - first.lag:,} more than "
-            f"{duration_text(newest.at_ms - since_ms)} ago, and {newest.per_s:,.0f} a second are processed.",
+            f"{duration_text(newest.at_ms - since_ms)} ago, and {newest.per_s or 0:,.0f} a second are processed.",
             "See which tasks are behind: if all are, add instances or stream threads; if one is, look for a key that "
             "has most records, or for records that take long",
             f"assignor groups lag {seen.group_id}",

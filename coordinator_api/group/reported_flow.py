@@ -155,14 +155,16 @@ def group_flow(reported: Iterable[ReportedFlow], history: FlowHistory) -> GroupF
 
 
 class FlowPoint(NamedTuple):
-    """The flow of the whole group at one time. `at_ms`: the time in milliseconds since the epoch. Tasks with unknown
-    values are left out.
+    """The flow of the whole group at one time. `at_ms`: the time in milliseconds since the epoch. `per_s`: None if no
+    task knows it. Tasks with unknown values are left out. `threads`: the number of members that have reported the flow
+    of a task.
     """
 
     at_ms: int
     lag: int
     behind_ms: int
-    per_s: float
+    per_s: float | None
+    threads: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,13 +178,15 @@ class FlowHistory:
 
     def with_point(self, reported: Iterable[ReportedFlow], now_ms: int) -> FlowHistory:
         """Adds a point, unless no task has reported a known lag."""
-        flows = [flow for each in reported for task in each.flows if (flow := flow_of(each, task)) is not None]
+        working = [each for each in reported if each.flows]
+        flows = [flow for each in working for task in each.flows if (flow := flow_of(each, task)) is not None]
         lags = [flow.lag for flow in flows if flow.lag is not None]
         if not lags:
             return self
         behind_ms = max((flow.behind_ms for flow in flows if flow.behind_ms is not None), default=0)
-        per_s = sum(flow.per_s for flow in flows if flow.per_s is not None)
-        return FlowHistory((*self.points, FlowPoint(now_ms, sum(lags), behind_ms, per_s))[-MOST_POINTS:])
+        speeds = [flow.per_s for flow in flows if flow.per_s is not None]
+        point = FlowPoint(now_ms, sum(lags), behind_ms, sum(speeds) if speeds else None, len(working))
+        return FlowHistory((*self.points, point)[-MOST_POINTS:])
 
     def grows_since_ms(self) -> int | None:
         """Returns the time since which the lag has only grown, if this time is at least `GROWING_MS` ago and the lag

@@ -4,24 +4,21 @@ changes apply to the present state of the group, or to a recorded state.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any, NamedTuple
 
 from fastapi import Request
 from starlette.responses import Response
 
 from assignor.errors import AssignorFault, InputError
-from assignor.pipeline.snapshot import Member
 from assignor.recording import RecordedRebalance
 from assignor.recording.fields import as_assignor, as_configs
 from assignor.task_assignors.registry import BUILT_IN_ASSIGNORS
 from coordinator_api.errors import TooManyRequests
-from coordinator_api.group.subscriptions import subscription_now
 from coordinator_api.http.connections import run_in_worker
 from coordinator_api.http.dependencies import GroupId, TheCoordinator, computing, named_router, whole_number
 from coordinator_api.http.page_computations import what_if
+from coordinator_api.http.present_rebalance import present_rebalance
 from coordinator_api.runtime.coordinator import Coordinator
 from coordinator_api.views import changes_shown, sentence
 from coordinator_api.web.rendering import page
@@ -107,7 +104,7 @@ async def _answer(request: Request, coordinator: Coordinator, group_id: str, for
     with computing(request, coordinator):
         source: bytes | RecordedRebalance | None
         if form.generation is None:
-            source = await _now(coordinator, group_id)
+            source = await present_rebalance(coordinator, group_id)
         else:
             source = await coordinator.recordings.stored(group_id, form.generation)
         if source is None:
@@ -136,33 +133,6 @@ def _plot(rounds: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         for each in rounds
     ]
     return {"rounds": bars, "most": most}
-
-
-async def _now(coordinator: Coordinator, group_id: str) -> RecordedRebalance:
-    """Returns the input of a rebalance at this moment. The input has the group's definition, the present state of the
-    cluster, and the members' subscriptions. Each subscription is the one that the member would send if it rejoined now.
-    """
-    runtime = coordinator.group(group_id)
-    described = await runtime.describe()
-    snapshot = await runtime.seen_now(described.image)
-    members = {}
-    for each in described.members:
-        member = each.member
-        reported = {copy.task_id: copy.offset_sum for copy in each.tasks if copy.offset_sum is not None}
-        sent = subscription_now(member.last_join.subscription, member.last_assignment.assignment, reported)
-        members[member.member_id] = Member(sent, member.last_join.client_id, member.last_join.group_instance_id)
-    if not members:
-        raise InputError("the group has no members now; choose a recorded generation", "generation")
-    now_ms = time.time_ns() // 1_000_000
-    return RecordedRebalance(
-        id=f"{group_id}-now",
-        group_id=group_id,
-        generation_id=described.image.generation_id,
-        now_ms=now_ms,
-        source="coordinator",
-        snapshot=replace(snapshot, members=members),
-        output=None,
-    )
 
 
 class WhatIfForm(NamedTuple):

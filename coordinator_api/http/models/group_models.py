@@ -66,14 +66,14 @@ class HealthAnswer(BaseModel):
 
 
 class FlowPointAnswer(BaseModel):
-    """The flow of the whole group at one time."""
+    """The flow of the whole group at one time. `records_per_s`: null if no task knows it."""
 
     model_config = ConfigDict(from_attributes=True)
 
     at_ms: TimeMs
     lag: int = Field(examples=[20])
     behind_ms: int = Field(examples=[1_500])
-    records_per_s: float = Field(validation_alias="per_s", examples=[850.0])
+    records_per_s: float | None = Field(validation_alias="per_s", examples=[850.0])
 
 
 class _ShownGroup(BaseModel):
@@ -305,6 +305,42 @@ class GroupFlowAnswer(BaseModel):
 
 def _flow_fields(flow: Flow) -> dict[str, object]:
     return {**flow._asdict(), "trend": flow.trend}
+
+
+class ScaleCostAnswer(BaseModel):
+    """What it would cost to get the wanted number of instances, from a forecast of the rebalances. `tasks_that_move`:
+    the moves of active tasks until the group is stable. `records_to_restore`: the records that all instances would have to read
+    to catch up; null if a lag is not known. `seconds`: the time until the group is stable; null if the forecast does
+    not become stable.
+    """
+
+    tasks_that_move: int = Field(examples=[4])
+    records_to_restore: int | None = Field(examples=[120_000])
+    seconds: float | None = Field(examples=[600.0])
+
+
+class GroupScaleAnswer(BaseModel):
+    """The number of instances that a group needs. `most_instances`: more instances would be idle. `capacity_per_s`: the
+    records that one instance can process per second; null until a stream thread has been busy. `may_remove`: true if
+    an instance may be taken away now; `keeps_because` has the reasons against it. `removes`: the instances whose
+    removal `cost` describes, those with the fewest active tasks. `cost`: null if the number of instances is right, or
+    if the cost cannot be computed; `cost_error` then has the reason.
+    """
+
+    model_config = ConfigDict(populate_by_name=True)
+
+    group_id: GroupId
+    instances: int = Field(examples=[2])
+    wanted_instances: int = Field(validation_alias="wanted", examples=[3])
+    most_instances: int = Field(validation_alias="most", examples=[8])
+    arrival_per_s: float | None = Field(examples=[900.0])
+    capacity_per_s: float | None = Field(examples=[400.0])
+    reason: str
+    may_remove: bool
+    keeps_because: list[str]
+    removes: list[str] = Field(examples=[[]])
+    cost: ScaleCostAnswer | None
+    cost_error: str | None = Field(examples=[None])
 
 
 class TaskCopyAnswer(BaseModel):

@@ -9,11 +9,13 @@ from fastapi import Query, Request, Response
 from coordinator_api.group import events
 from coordinator_api.group.image import GroupImage
 from coordinator_api.group.outcome import Accepted, Declared, Rejected
+from coordinator_api.group.scale import DEFAULT_CATCH_UP_MS
 from coordinator_api.group.states import RejectionCode
 from coordinator_api.http.audit import note_effect, note_lever, reason_of
 from coordinator_api.http.call_rights import forbidden, principal_of
 from coordinator_api.http.connections import unless_hung_up
 from coordinator_api.http.dependencies import (
+    DIGITS,
     DrainedInstance,
     DrainedMember,
     GroupId,
@@ -28,8 +30,15 @@ from coordinator_api.http.dependencies import (
     run_on_document,
 )
 from coordinator_api.http.group_document import described_group
+from coordinator_api.http.group_scale import group_scale
 from coordinator_api.http.models.documents import DefinitionDocument
-from coordinator_api.http.models.group_models import DeclareAnswer, GroupAnswer, GroupFlowAnswer, GroupList
+from coordinator_api.http.models.group_models import (
+    DeclareAnswer,
+    GroupAnswer,
+    GroupFlowAnswer,
+    GroupList,
+    GroupScaleAnswer,
+)
 from coordinator_api.http.other_coordinators import OtherCoordinators, all_groups
 from coordinator_api.http.problems import Problem
 from coordinator_api.runtime.coordinator import Coordinator
@@ -124,6 +133,24 @@ async def group_flow(group_id: GroupId, coordinator: TheCoordinator) -> Response
     """
     runtime = coordinator.group(group_id)
     return answer(GroupFlowAnswer.of(group_id, runtime.group.flow()))
+
+
+@router.get("/{group}/scale", responses={200: {"model": GroupScaleAnswer}})
+async def show_scale(
+    request: Request,
+    group_id: GroupId,
+    coordinator: TheCoordinator,
+    catch_up_s: Annotated[
+        int,
+        Query(ge=1, le=86_400, description="The seconds within which the waiting records should be processed."),
+        DIGITS,
+    ] = DEFAULT_CATCH_UP_MS // 1_000,
+) -> Response:
+    """Returns the number of instances that the group needs for its input, for an autoscaler such as KEDA's
+    `metrics-api`: `wanted_instances`. Also returns what the change would cost, and whether an instance may be taken
+    away now. Members of Kafka Streams itself report no flow, so their group keeps its number of instances.
+    """
+    return answer(await group_scale(request, coordinator, group_id, catch_up_s * 1_000))
 
 
 async def _description(group_id: str, coordinator: Coordinator) -> Response:

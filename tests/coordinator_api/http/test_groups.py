@@ -1,8 +1,10 @@
 """`/v1/groups`: declare, list, describe, drain, delete, and what each refuses."""
 
 import base64
+import itertools
 import time
 import uuid
+from typing import Any
 
 import httpx
 import pytest
@@ -260,6 +262,52 @@ def test_should_tell_the_input_lag_that_members_report(client: httpx.Client) -> 
     assert [(each["lag"], each["behind_ms"]) for each in flow["history"]] == [(21, 1_500)]
     described = client.get(f"/v1/groups/{group_id}").json()["tasks"]
     assert [each["flow"] and each["flow"]["lag"] for each in described] == [20, None, 1, None]
+
+
+def test_should_want_the_present_instances_while_nothing_is_known(client: httpx.Client) -> None:
+    group_id = new_group(client)
+    settled_member(client, group_id)
+
+    assert client.get(f"/v1/groups/{group_id}/scale").json() == {
+        "group_id": group_id,
+        "instances": 1,
+        "wanted_instances": 1,
+        "most_instances": 1,
+        "arrival_per_s": None,
+        "capacity_per_s": None,
+        "reason": "No instance has reported the flow of its input.",
+        "may_remove": False,
+        "keeps_because": ["All instances are needed."],
+        "removes": [],
+        "cost": None,
+        "cost_error": None,
+    }
+    assert problem(client.get(f"/v1/groups/{group_id}/scale?catch_up_s=0")) == (422, "INVALID_REQUEST")
+
+
+@pytest.mark.long
+def test_should_want_more_instances_for_input_that_waits_and_know_their_cost(client: httpx.Client) -> None:
+    group_id = new_group(client)
+    member = settled_member(client, group_id)
+    tasks, processed = member.active, itertools.count(0, 100)
+
+    def scale() -> Any:
+        """The heartbeats come every 0.2 s or later, so a task processes 500 records a second or less."""
+        flow = [10_000, 60_000, next(processed)]
+        assert member.heartbeat(task_flows=dict.fromkeys(tasks, flow)).status_code == 200
+        return client.get(f"/v1/groups/{group_id}/scale?catch_up_s=10").json()
+
+    found = scale()
+    deadline = time.monotonic() + 30
+    while found["capacity_per_s"] is None and time.monotonic() < deadline:  # speeds are measured over ten seconds
+        time.sleep(0.2)
+        found = scale()
+
+    # what waits is more than the instance processes in 20 s
+    assert 1 == found["instances"] < found["wanted_instances"] <= found["most_instances"] == len(tasks)
+    assert "40,000 records wait" in found["reason"]
+    assert found["cost"]["tasks_that_move"] > 0
+    assert found["cost_error"] is None
 
 
 @pytest.mark.parametrize("flow", [[1, 2], [1, 2, 3, 4], [-1, 2, 3], [1, 2, None], ["1", 2, 3], {"lag": 1}])
