@@ -336,7 +336,9 @@ _NOTICE_ACTIONS = {
 
 
 def _notices(seen: GroupObservation) -> Reasons:
-    """Yields one reason for each code. Its count is the sum over all processes, and its text is the newest notice."""
+    """Yields one reason for each code. Its count is the sum over all processes, also over those that have ended. Its
+    text is the newest notice.
+    """
     by_code: dict[str, list[ReceivedNotice]] = {}
     for received in seen.notices:
         by_code.setdefault(received.notice.code, []).append(received)
@@ -344,7 +346,7 @@ def _notices(seen: GroupObservation) -> Reasons:
         code = ReasonCode(name) if name in _NOTICE_CODES else ReasonCode.OTHER_NOTICE
         newest = max(received_notices, key=lambda each: each.received_at_ms)
         count = sum(each.notice.count for each in received_notices)
-        places = tuple(dict.fromkeys(seen.instances.get(each.process, each.process) for each in received_notices))
+        places = tuple(dict.fromkeys(_instance_name(seen, each.process) for each in received_notices))
         text = newest.notice.text.rstrip(".")
         more = f" (the newest of {len(places)} instances, which report {count:,} together)" if len(places) > 1 else ""
         yield HealthReason(
@@ -358,6 +360,13 @@ def _notices(seen: GroupObservation) -> Reasons:
             where=places,
             count=count,
         )
+
+
+def _instance_name(seen: GroupObservation, process: str) -> str:
+    if process in seen.instances:
+        return seen.instances[process]
+    end = next((each for each in seen.image.ends if each.process_id == process), None)
+    return process if end is None else f"{end.client_id or process} (ended)"
 
 
 _NOTICE_TITLES = {

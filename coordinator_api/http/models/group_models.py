@@ -309,9 +309,9 @@ def _flow_fields(flow: Flow) -> dict[str, object]:
 
 class ScaleCostAnswer(BaseModel):
     """What it would cost to get the wanted number of instances, from a forecast of the rebalances. `tasks_that_move`:
-    the moves of active tasks until the group is stable. `records_to_restore`: the records that all instances would have to read
-    to catch up; null if a lag is not known. `seconds`: the time until the group is stable; null if the forecast does
-    not become stable.
+    the moves of active tasks until the group is stable. `records_to_restore`: the records that all instances would have
+    to read to catch up; null if a lag is not known. `seconds`: the time until the group is stable; null if the forecast
+    does not become stable.
     """
 
     tasks_that_move: int = Field(examples=[4])

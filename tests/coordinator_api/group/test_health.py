@@ -170,6 +170,15 @@ def test_should_sum_up_the_notices_of_all_instances_by_code() -> None:
     assert (other.code, other.text) == (ReasonCode.OTHER_NOTICE, "An instance reports: x.")
 
 
+def test_should_mark_the_instances_that_have_ended_since_their_notice() -> None:
+    notices = GroupNotices()
+    for process, count in (("p1", 3), ("p2", 4)):
+        notices.add(process, [ProcessNotice("RECORDS_DROPPED", "late", count, 50)], 60)
+    image = replace(STABLE, ends=(InstanceEnd("p1", "words-1", 70, RemovalReason.LEFT),))
+    (dropped,) = health(image, notices=notices.newest_first(NOW_MS), instances={"p2": "words-2"}).reasons
+    assert (dropped.where, dropped.count) == (("words-2", "words-1 (ended)"), 7)
+
+
 @pytest.mark.parametrize("code", list(NoticeCode))
 def test_should_know_every_notice_that_an_instance_can_send(code: NoticeCode) -> None:
     notices = GroupNotices()
