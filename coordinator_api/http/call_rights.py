@@ -74,6 +74,8 @@ ENDPOINTS = (
     Endpoint("POST", "/v1/simulate", Right.READER, audited=False),
     Endpoint("GET", "/v1/groups", Right.READER),
     Endpoint("GET", "/v1/groups/{group}", Right.READER),
+    Endpoint("GET", "/v1/groups/{group}/flow", Right.READER),
+    Endpoint("GET", "/v1/groups/{group}/scale", Right.READER),
     Endpoint("GET", "/v1/groups/{group}/rebalances", Right.READER),
     Endpoint("GET", "/v1/groups/{group}/rebalances/{generation}", Right.READER),
     Endpoint("GET", "/v1/groups/{group}/rebalances/{generation}/explain", Right.READER),
