@@ -12,7 +12,7 @@ from assignor.pipeline.snapshot import Member
 from assignor.protocol.shared_assignments import NO_ASSIGNMENTS, SharedAssignments
 from assignor.types import TaskId
 from coordinator_api.group.group_levers import LeverName
-from coordinator_api.group.reported_flow import TaskFlow
+from coordinator_api.group.reported_flow import ReportedTaskFlow
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +114,7 @@ class Heartbeat:
     generation_id: int
     task_offset_sums: Mapping[TaskId, int] | None = None
     group_instance_id: str | None = None
-    task_flows: Mapping[TaskId, TaskFlow] | None = None
+    task_flows: Mapping[TaskId, ReportedTaskFlow] | None = None
 
 
 @dataclass(frozen=True, slots=True)

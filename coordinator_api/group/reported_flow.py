@@ -29,7 +29,7 @@ MOST_POINTS = 360
 """The history of a group has this number of points at the most, which is one hour."""
 
 
-class TaskFlow(NamedTuple):
+class ReportedTaskFlow(NamedTuple):
     """The input of an active task. `lag`: the number of offsets that the task has not processed yet; None if the end of
     an input partition is not known. `behind_ms`: the time in milliseconds by which the newest processed timestamp is
     behind the clock of the member; 0 if nothing waits, and None if the task has processed nothing. `processed`: the
@@ -49,13 +49,13 @@ class ReportedFlow:
     of their heartbeat; `measured_ms` is None before the first heartbeat.
     """
 
-    flows: Mapping[TaskId, TaskFlow] = field(default_factory=dict)
+    flows: Mapping[TaskId, ReportedTaskFlow] = field(default_factory=dict)
     per_s: Mapping[TaskId, float] = field(default_factory=dict)
     lag_growth: Mapping[TaskId, int] = field(default_factory=dict)
-    measured_flows: Mapping[TaskId, TaskFlow] = field(default_factory=dict)
+    measured_flows: Mapping[TaskId, ReportedTaskFlow] = field(default_factory=dict)
     measured_ms: int | None = None
 
-    def after_heartbeat(self, flows: Mapping[TaskId, TaskFlow] | None, now_ms: int) -> ReportedFlow:
+    def after_heartbeat(self, flows: Mapping[TaskId, ReportedTaskFlow] | None, now_ms: int) -> ReportedFlow:
         """Returns the flows after a heartbeat. `flows`: the flows in the heartbeat; None if none has changed since the
         heartbeat before.
         """
