@@ -1,5 +1,5 @@
-"""Reads the machine's time, and formats durations. Only this module reads the machine's time. Tests replace the clock
-by their own clock.
+"""Reads the machine's time, compares it with the coordinator's, and formats durations. Only this module reads the
+machine's time. Tests replace the clock by their own clock.
 
 Source: `Time`, `MockTime`.
 """
@@ -24,6 +24,24 @@ class SystemClock:
 
     def monotonic_ms(self) -> int:
         return time.monotonic_ns() // 1_000_000
+
+
+TOLERANCE_MS = 5_000
+"""Clocks that differ by less agree: a call takes time, and the date of an answer is up to two seconds old."""
+
+
+def difference_text(date_ms: int, asked_ms: int, answered_ms: int) -> str | None:
+    """Returns how this machine's clock differs from the coordinator's clock; None if both agree. `date_ms`: the time of
+    the coordinator's clock when it answered a call. `asked_ms`, `answered_ms`: this machine's times of the call and of
+    its answer.
+    """
+    ahead_ms, behind_ms = asked_ms - date_ms, date_ms - answered_ms
+    if max(ahead_ms, behind_ms) <= TOLERANCE_MS:
+        return None
+    # without milliseconds, because the date has none
+    side = "ahead of" if ahead_ms > 0 else "behind"
+    duration = duration_text(max(ahead_ms, behind_ms) // 1_000 * 1_000)
+    return f"the clock of this instance is {duration} {side} the clock of the coordinator"
 
 
 def duration_text(duration_ms: int) -> str:

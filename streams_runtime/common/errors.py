@@ -105,8 +105,13 @@ class InvalidStateStore(StreamsRuntimeError):
 
 class ProcessingFailed(StreamsRuntimeError):
     """A user's processor, serde or timestamp extractor failed on a record, and the exception handler returned FAIL. The
-    message names the task, topic, partition and offset. `__cause__` is the user's error.
+    message names the task, topic, partition and offset. `__cause__` is the user's error. `record`: the position of the
+    record, such as `orders-0 at offset 17`; None for a punctuation, which has no record.
     """
+
+    def __init__(self, message: str, task_id: TaskId | None = None, record: str | None = None) -> None:
+        super().__init__(message, task_id)
+        self.record = record
 
 
 class SerializationError(StreamsRuntimeError):

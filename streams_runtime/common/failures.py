@@ -35,7 +35,8 @@ _INSTALLED_PREFIXES = (
 
 @dataclass(frozen=True, slots=True)
 class ReportedFailure:
-    """The error because of which a member leaves its group. `error`: the name of the error's class. `place`: the file
+    """The error because of which a member leaves its group. `error`: the name of the error's class. `message`: the
+    error's own text, and the position of the record at which it happened, if there is one. `place`: the file
     and line of the user's code, for example `orders.py:12, in to_amount`; None if it is not known. `task`: the task
     that failed; None if the error happened in no task. All texts together have less than 4,096 bytes as ASCII JSON.
     """
@@ -88,11 +89,14 @@ def reported_failure(error: BaseException) -> ReportedFailure:
         chain.append(error)
     tasks = (each.task_id for each in chain if isinstance(each, StreamsRuntimeError))
     task = next((each for each in tasks if each is not None), None)
+    records = (each.record for each in chain if isinstance(each, ProcessingFailed))
+    position = next((each for each in records if each is not None), None)
+    record = "" if position is None else f"; the record is {position}"
     line = innermost_line(error)
     place = None if line is None else f"{os.path.basename(line.file)}:{line.line}, in {line.function}"
     return ReportedFailure(
         _cut(class_name(error), MAX_ERROR_LENGTH, MAX_ERROR_BYTES),
-        _cut(error_text(error), MAX_MESSAGE_LENGTH, MAX_MESSAGE_BYTES),
+        _cut(error_text(error), MAX_MESSAGE_LENGTH - len(record), MAX_MESSAGE_BYTES - len(record)) + record,
         None if place is None else _cut(place, MAX_PLACE_LENGTH, MAX_PLACE_BYTES),
         None if task is None else str(task),
     )

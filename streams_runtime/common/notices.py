@@ -63,6 +63,9 @@ class NoticeCode(StrEnum):
     TIMESTAMP_UNIT = "TIMESTAMP_UNIT"
     """Timestamps of a topic are probably not in milliseconds."""
 
+    CLOCK_WRONG = "CLOCK_WRONG"
+    """The clocks of this machine and of the coordinator's machine differ."""
+
     RECORDS_DROPPED = "RECORDS_DROPPED"
     RECORDS_DEAD_LETTERED = "RECORDS_DEAD_LETTERED"
     ERRORS_LOGGED = "ERRORS_LOGGED"

@@ -132,6 +132,7 @@ class InstanceResources:
             heartbeat_interval_ms=configs.heartbeat_interval_ms,
             notices=self._notices,
             pause_changed=group_pause_changed,
+            clock=options.clock,
         )
 
     @property

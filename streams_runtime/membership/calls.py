@@ -14,7 +14,7 @@ ids that the client chooses.
 
 import base64
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar
 
 from assignor.errors import AssignorFault, InputError, Unavailable
@@ -116,6 +116,8 @@ class JoinReply:
 
     `generation_id`: the generation of the assignment for which the member has to wait. `definition`: the group's
     definition; None if an earlier release of the coordinator has answered. `paused`: see `ProcessHeartbeatReply`.
+    `date_ms`: the time of the coordinator's clock, in whole seconds, as milliseconds since the epoch; None if the
+    answer has no date.
     """
 
     member_id: str
@@ -123,6 +125,7 @@ class JoinReply:
     state: str
     definition: GroupDefinition | None = None
     paused: bool = False
+    date_ms: int | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,6 +20,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
 from importlib.metadata import version
 from typing import Any
 from urllib.parse import quote, unquote
@@ -79,13 +80,15 @@ class CoordinatorClient(AbstractContextManager["CoordinatorClient"]):
     def join(self, group_id: str, request: calls.JoinRequest, *, patience: Patience = NO_PATIENCE) -> calls.JoinReply:
         """Join or rejoin. Raises CoordinatorError, CoordinatorUnavailable."""
         call = CoordinatorCall(f"{group_path(group_id)}/subscriptions", ANSWER_TIMEOUT_S)
-        answer = _document(_call(self._http, "POST", call, json=calls.join_body(request), retrying=_retrying(patience)))
+        joined = _call(self._http, "POST", call, json=calls.join_body(request), retrying=_retrying(patience))
+        answer = _document(joined)
         return calls.JoinReply(
             _text(answer, "member_id"),
             _integer(answer, "generation_id"),
             _text(answer, "state"),
             _definition(answer.get("definition")),
             paused=answer.get("paused") is True,
+            date_ms=_date_ms(joined.headers.get("Date", "")),
         )
 
     def assignment(
@@ -346,6 +349,13 @@ def _document(answer: CoordinatorAnswer) -> dict[str, object]:
         return answer.document()
     except ValueError as error:
         raise calls.CoordinatorUnavailable(f"{answer.url}: {error}") from None
+
+
+def _date_ms(header: str) -> int | None:
+    try:
+        return round(parsedate_to_datetime(header).timestamp() * 1_000)
+    except (ValueError, OverflowError):
+        return None
 
 
 def _text(answer: Mapping[str, object], name: str) -> str:

@@ -36,8 +36,9 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import KW_ONLY, InitVar, dataclass, field
 
 from assignor.types import TaskId
+from streams_runtime.common.clock import Clock, SystemClock, difference_text
 from streams_runtime.common.failures import reported_failure
-from streams_runtime.common.notices import NoticeBoard
+from streams_runtime.common.notices import NoticeBoard, NoticeCode
 from streams_runtime.common.task_flow import TaskFlow
 from streams_runtime.membership import calls
 from streams_runtime.membership import member_events as events
@@ -199,7 +200,8 @@ class ProcessMembership:
     `client`: a client of the coordinator. The caller closes the membership first and the client afterwards.
     `heartbeat_interval_ms`: heartbeat.interval.ms; None for its default. `notices`: the notices for the heartbeats;
     None if there are none. `pause_changed`: a function that is called after the group was paused or resumed. The
-    argument is True if the group is paused. Any thread may call the function, and it must not block.
+    argument is True if the group is paused. Any thread may call the function, and it must not block. `clock`: the clock
+    of the machine, which is compared with the coordinator's clock.
     """
 
     _client: CoordinatorClient
@@ -209,6 +211,7 @@ class ProcessMembership:
     heartbeat_interval_ms: InitVar[int | None] = None
     notices: NoticeBoard | None = None
     pause_changed: Callable[[bool], None] = lambda _paused: None
+    clock: Clock = field(default_factory=SystemClock)
 
     def __post_init__(self, session_timeout_ms: int, heartbeat_interval_ms: int | None) -> None:
         self._pause = GroupPause()
@@ -327,7 +330,9 @@ class ProcessMembership:
         try:
             match effect:
                 case events.SendJoin(call, request):
+                    asked_ms = self.clock.now_ms()
                     reply = self._client.join(self._group_id, request)
+                    self._compare_clocks(reply.date_ms, asked_ms)
                     self._update_pause(lambda: self._pause.on_join_reply(reply.paused))
                     return events.JoinReplied(call, reply)
                 case events.SendFetch(call, member_id, min_generation):
@@ -343,6 +348,13 @@ class ProcessMembership:
         except Exception as error:
             _logger.debug("group %s: a call failed: %s", self._group_id, error)
             return events.event_of_failure(effect, error, random.random())  # noqa: S311 (spreads members)
+
+    def _compare_clocks(self, date_ms: int | None, asked_ms: int) -> None:
+        """Adds a notice if the coordinator's clock differs from this machine's clock. Each join compares them."""
+        if date_ms is not None and self.notices is not None:
+            text = difference_text(date_ms, asked_ms, self.clock.now_ms())
+            if text is not None:
+                self.notices.add_latest(NoticeCode.CLOCK_WRONG, text)
 
     def _order_answered(self, member: GroupMember, number: int, error: BaseException | None) -> None:
         if error is None:

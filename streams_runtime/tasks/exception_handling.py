@@ -229,20 +229,20 @@ class ExceptionHandling:
 
     def _handle(self, handler: ExceptionHandler, kind: str, record: FailedRecord) -> None:
         if not self._carry_out(self._response(handler, kind, record), kind, record):
-            raise ProcessingFailed(f"{kind} failed: {described(record)}", record.task_id) from record.error
+            raise _failed(f"{kind} failed: {described(record)}", record) from record.error
 
     def _response(self, handler: ExceptionHandler, kind: str, record: FailedRecord) -> HandlerResponse:
         _add_callers(record.error)
         if isinstance(record.error, (SchemaRegistryUnavailable, WrongBatchResult)):
-            raise ProcessingFailed(f"{kind} failed: {described(record)}", record.task_id) from record.error
+            raise _failed(f"{kind} failed: {described(record)}", record) from record.error
         try:
             response = HandlerResponse(handler(record))
             if response is HandlerResponse.RETRY and kind != _PRODUCTION:
                 raise ValueError("only the handler of production errors may return RETRY")
         except Exception as error:
-            raise ProcessingFailed(
+            raise _failed(
                 f"the {kind} handler itself failed ({class_name(error)}: {error_text(error)}) on {described(record)}",
-                record.task_id,
+                record,
             ) from record.error
         return response
 
@@ -261,10 +261,10 @@ class ExceptionHandling:
     def _send_dead_letter(self, kind: str, record: FailedRecord) -> None:
         topic = self._dead_letter_topic
         if topic is None:
-            raise ProcessingFailed(
+            raise _failed(
                 f"the {kind} handler wants a dead letter, but errors.dead.letter.queue.topic.name is not set: "
                 f"{described(record)}",
-                record.task_id,
+                record,
             ) from record.error
         # the record may have failed because its timestamp is negative, and a dead letter cannot have a negative
         # timestamp
@@ -284,8 +284,8 @@ class ExceptionHandling:
                 elif isinstance(cause, RecordTooLarge) and has_trace:
                     headers, has_trace = _without_trace(headers), False
                 elif isinstance(cause, InvalidRecord | RecordTooLarge):
-                    raise ProcessingFailed(
-                        f"the dead letter cannot be sent ({error}): {described(record)}", record.task_id
+                    raise _failed(
+                        f"the dead letter cannot be sent ({error}): {described(record)}", record
                     ) from record.error
                 else:
                     raise
@@ -310,9 +310,17 @@ def _without_trace(headers: Headers) -> Headers:
     return tuple(header for header in headers if header[0] != HEADER_STACKTRACE)
 
 
+def _position(record: FailedRecord) -> str | None:
+    topic, partition, offset = record.metadata
+    return None if offset < 0 else f"{topic}-{partition} at offset {offset}"
+
+
+def _failed(message: str, record: FailedRecord) -> ProcessingFailed:
+    return ProcessingFailed(message, record.task_id, _position(record))
+
+
 def _last_dropped_text(record: FailedRecord) -> str:
     """Returns the end of a message about dropped records: the position and the error of the last dropped record."""
-    topic, partition, offset = record.metadata
-    where = "a punctuation" if offset < 0 else f"{topic}-{partition} at offset {offset}"
+    where = _position(record) or "a punctuation"
     error, message = class_name(record.error), one_line(error_text(record.error), _LONGEST_MESSAGE)
     return f"(the last: {where}, {error}: {message})" if message else f"(the last: {where}, {error})"

@@ -71,7 +71,7 @@ def test_should_leave_out_the_least_serious_when_all_of_them_are_too_large() -> 
     assert len(json.dumps([notice.document() for notice in board.newest()])) <= MAX_BYTES
     plain = NoticeBoard(ManualClock())
     for code in NoticeCode:
-        plain.add_latest(code, "e" * (MAX_TEXT_LENGTH - 50))
+        plain.add_latest(code, "e" * (MAX_TEXT_LENGTH - 80))
     assert [notice.code for notice in plain.newest()] == list(NoticeCode)
 
 
