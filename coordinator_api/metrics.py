@@ -102,6 +102,16 @@ METRICS = (
         ("group",),
     ),
     ServiceMetric(
+        "assignor_groups_by_reason",
+        "Groups, by each reason for their health, such as INSTANCE_FAILED; a group may have several reasons.",
+        ("reason",),
+    ),
+    ServiceMetric(
+        "assignor_group_health_reason",
+        "A reason for the health of the group: 1 busy, 2 degraded, 3 broken. Reasons that do not hold are left out.",
+        ("group", "reason"),
+    ),
+    ServiceMetric(
         "assignor_group_input_lag_records",
         "Input records of the group that are not processed yet, as its members reported; left out if none did.",
         ("group",),
@@ -160,8 +170,8 @@ class GroupMeasures(NamedTuple):
     """The measurements of one group. `probing_in_s`: the time until the group's next probing rebalance; None if no
     probing rebalance is due. `held_s`: the time for which a rebalance has been held; 0 if no rebalance is held.
     `without_owner_s`: the longest time for which a task has had no owner; 0 if all tasks have owners. `health`: does
-    not consider the lags of tasks. `input_lag`, `input_behind_s`: the input lag of the group in records and in time;
-    None if no member has reported it.
+    not consider the lags of tasks. `reasons`: the level of each reason for the health, by its code. `input_lag`,
+    `input_behind_s`: the input lag of the group in records and in time; None if no member has reported it.
     """
 
     group_id: str
@@ -175,6 +185,7 @@ class GroupMeasures(NamedTuple):
     health: HealthLevel
     input_lag: int | None = None
     input_behind_s: float | None = None
+    reasons: Mapping[str, HealthLevel] = {}
 
 
 class ServiceMeasures(NamedTuple):
@@ -262,6 +273,13 @@ class MeasuredService(Collector):
         yield _family("assignor_next_probing_rebalance_seconds", min(due, default=None))
         by_health = Counts(each.health for each in groups)
         yield _labeled("assignor_groups_by_health", [(str(level), by_health[level]) for level in HealthLevel])
+        by_reason = Counts(reason for each in groups for reason in each.reasons)
+        yield _labeled("assignor_groups_by_reason", sorted(by_reason.items()))
+        reasons = _new_family("assignor_group_health_reason")
+        for group in groups[: self._named_groups]:
+            for reason, level in group.reasons.items():
+                reasons.add_metric((group.group_id, reason), level.rank)
+        yield reasons
         for name, value in _OF_ONE_GROUP.items():
             yield _labeled(name, [(each.group_id, value(each)) for each in groups[: self._named_groups]])
 
@@ -285,8 +303,12 @@ def _family(name: str, value: float | None) -> GaugeMetricFamily:
     return GaugeMetricFamily(name, _BY_NAME[name].description, value)
 
 
+def _new_family(name: str) -> GaugeMetricFamily:
+    return GaugeMetricFamily(name, _BY_NAME[name].description, labels=_BY_NAME[name].labels)
+
+
 def _labeled(name: str, values: Iterable[tuple[str, float | None]]) -> GaugeMetricFamily:
-    family = GaugeMetricFamily(name, _BY_NAME[name].description, labels=_BY_NAME[name].labels)
+    family = _new_family(name)
     for label, value in values:
         if value is not None:
             family.add_metric((label,), value)

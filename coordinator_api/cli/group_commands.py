@@ -63,11 +63,12 @@ def _state(group: Any) -> str:
 
 
 def _what_is_wrong(group: Any) -> str | None:
-    """Returns the most important reason of a degraded or broken group, for the list; else the last error."""
+    """Returns the most important reason for the health of a group; else the last error, which a service of an older
+    release reports.
+    """
     reasons = (group.get("health") or {}).get("reasons", ())
-    wrong = (each["text"] for each in reasons if each["level"] in _WRONG)
     error: str | None = group.get("error")
-    return next(wrong, error)
+    return next((each["text"] for each in reasons), error)
 
 
 def _lag(lag: int | None) -> str:
@@ -115,7 +116,7 @@ _GROUPS: Sequence[Cell] = (
     (Column("PROBING IN", optional=True), lambda group, view: _until(group["probing_rebalance_at_ms"], view)),
     (Column("LED BY", optional=True), lambda group, view: group.get("led_by")),
     (Column("NOTICES", right=True, optional=True), lambda group, view: group.get("notices") or None),
-    (Column("ERROR", wrap=True, optional=True), lambda group, view: _what_is_wrong(group)),
+    (Column("WHAT IS WRONG", wrap=True, optional=True), lambda group, view: _what_is_wrong(group)),
     # the time since the group got its present definition
     (Column("AGE", right=True), lambda group, view: age_text(group.get("declared_at_ms"), view.now_ms)),
 )

@@ -156,6 +156,13 @@ class Group:
         """Returns the offset sums of each member's tasks, from the member's last heartbeat. Not durable."""
         return {member_id: session.offsets.sums for member_id, session in self._liveness.sessions.items()}
 
+    def progress_ms(self, member_id: str, task: TaskId) -> int | None:
+        """Returns the time at which the member last reported a higher offset sum of the task; None if it reported none.
+        Not durable.
+        """
+        session = self._liveness.sessions.get(member_id)
+        return None if session is None else session.offsets.progress_ms.get(task)
+
     def flow(self) -> GroupFlow:
         """Returns the flow of the group's tasks, from the heartbeats of the members. Not durable."""
         return group_flow((session.flow for session in self._liveness.sessions.values()), self.flow_history)
@@ -163,6 +170,16 @@ class Group:
     @property
     def flow_history(self) -> FlowHistory:
         return self._liveness.flow_history
+
+    @property
+    def opened_at_ms(self) -> int | None:
+        """The time at which the group was read from the store; None if it is new."""
+        return self._liveness.opened_at_ms
+
+    @property
+    def unheard(self) -> frozenset[str]:
+        """The members that have sent no request since the group was read from the store."""
+        return frozenset(self._liveness.unheard)
 
     def history(self) -> tuple[str, ...]:
         """Returns the last records that the group applied, oldest first. Each line has the form `<ms> <event> ->

@@ -7,11 +7,12 @@ the reasons.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import NamedTuple
 
-from assignor.types import Role
+from assignor.types import Role, TaskId
 from coordinator_api.group.image import GroupImage
 from coordinator_api.group.notices import ReceivedNotice
-from coordinator_api.group.reported_flow import FlowHistory
+from coordinator_api.group.reported_flow import Flow, FlowHistory
 
 
 class HealthLevel(StrEnum):
@@ -37,10 +38,14 @@ class HealthLevel(StrEnum):
 class ReasonCode(StrEnum):
     """The kinds of reasons. Within one level, a kind with more weight comes first."""
 
+    TOKEN_EXPIRED = "TOKEN_EXPIRED"  # noqa: S105 (the name of a reason)
     INSTANCE_FAILED = "INSTANCE_FAILED"
     MISSING_SOURCE_TOPICS = "MISSING_SOURCE_TOPICS"
     REBALANCE_FAILED = "REBALANCE_FAILED"
     INSTANCE_LOST = "INSTANCE_LOST"
+    OTHER_APPLICATION = "OTHER_APPLICATION"
+    """Another application with the same application.id was refused."""
+
     NO_INSTANCES = "NO_INSTANCES"
     PAUSED = "PAUSED"
     TOPICS_DO_NOT_FIT = "TOPICS_DO_NOT_FIT"
@@ -50,6 +55,8 @@ class ReasonCode(StrEnum):
     NO_TASKS = "NO_TASKS"
     TASKS_WITHOUT_OWNER = "TASKS_WITHOUT_OWNER"
     HELD_REBALANCE = "HELD_REBALANCE"
+    WARM_UP_STALLED = "WARM_UP_STALLED"
+    HOT_PARTITION = "HOT_PARTITION"
     LAG_GROWS = "LAG_GROWS"
     CLUSTER_UNREACHABLE = "CLUSTER_UNREACHABLE"
     RECORDS_PASSED_OVER = "RECORDS_PASSED_OVER"
@@ -60,6 +67,10 @@ class ReasonCode(StrEnum):
     WINDOWS_MISSING = "WINDOWS_MISSING"
     WINDOWS_AT_RISK = "WINDOWS_AT_RISK"
     TIMESTAMP_UNIT = "TIMESTAMP_UNIT"
+    CLOCK_WRONG = "CLOCK_WRONG"
+    MIXED_RELEASES = "MIXED_RELEASES"
+    """The instances run different releases of this program."""
+
     ERRORS_LOGGED = "ERRORS_LOGGED"
     WARNINGS_LOGGED = "WARNINGS_LOGGED"
     OTHER_NOTICE = "OTHER_NOTICE"
@@ -68,6 +79,7 @@ class ReasonCode(StrEnum):
     SLOW_REBALANCE = "SLOW_REBALANCE"
     STANDBYS_BEHIND = "STANDBYS_BEHIND"
     DRAINING = "DRAINING"
+    COORDINATOR_RESTARTED = "COORDINATOR_RESTARTED"
     REBALANCING = "REBALANCING"
     RESTORING = "RESTORING"
     WARMING_UP = "WARMING_UP"
@@ -156,6 +168,31 @@ class ObservedCopy:
     left_ms: int | None
 
 
+class ObservedWarmUp(NamedTuple):
+    """A warm-up of the last rebalance. `since_ms`: the time since which the member warms up the task without a break.
+    `progress_ms`: the time at which the member last reported a higher offset; None if it reported none.
+    """
+
+    task: TaskId
+    member_id: str
+    since_ms: int
+    progress_ms: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class RefusedCalls:
+    """Calls for a group that were refused for one reason. `caller`: the newest caller, as it names itself. `why`: the
+    reason of the newest refusal. `count`: the number of refused calls. `since_ms`, `last_ms`: the times of the first
+    and of the newest refused call.
+    """
+
+    caller: str
+    why: str
+    count: int
+    since_ms: int
+    last_ms: int
+
+
 @dataclass(frozen=True, slots=True)
 class GroupObservation:
     """What the service knows about a group. `now_ms`: the present time.
@@ -163,10 +200,15 @@ class GroupObservation:
     `notices`: of the last day, the newest first. `ownerless`: the number of tasks that no member owns.
     `ownerless_since_ms`: the time since which the first of them has had no owner. `rebalancing_since_ms`: the start of
     the present rebalance. `rebalanced_at_ms`: the end of the last rebalance. Both are None if this process has not seen
-    them. `flow`: the flow of the group in the last hour. `missing_topics`: the source topics that the definition's own
-    cluster lacks; empty if the definition names a cluster. `instances`: the names of instances by their process ids, as
-    far as the caller knows them. `copies`: None if the caller has not computed the lags. `acceptable_lag`: the config
-    acceptable.recovery.lag, in records.
+    them. `flow`: the flow of the group in the last hour. `task_flows`: the flow of each active task while the lag of
+    the group grows; else empty. `refused_definitions`: definitions of another application with this id.
+    `refused_tokens`: calls of members with expired tokens. `releases`: the release of this program that each present
+    member runs; empty if all run one release. `mixed_since_ms`: the time since which the releases differ.
+    `opened_at_ms`: the time at which this process read the group from the store. `unheard`: the members that have sent
+    no request since then. `warm_ups`: the warm-ups of the last rebalance. `missing_topics`: the source topics that the
+    definition's own cluster lacks; empty if the definition names a cluster. `instances`: the names of instances by
+    their process ids, as far as the caller knows them. `copies`: None if the caller has not computed the lags.
+    `acceptable_lag`: the config acceptable.recovery.lag, in records.
     """
 
     group_id: str
@@ -179,6 +221,14 @@ class GroupObservation:
     rebalancing_since_ms: int | None = None
     rebalanced_at_ms: int | None = None
     flow: FlowHistory = field(default_factory=FlowHistory)
+    task_flows: Mapping[TaskId, Flow] = field(default_factory=dict)
+    refused_definitions: RefusedCalls | None = None
+    refused_tokens: RefusedCalls | None = None
+    releases: Mapping[str, str] = field(default_factory=dict)
+    mixed_since_ms: int | None = None
+    opened_at_ms: int | None = None
+    unheard: Sequence[str] = ()
+    warm_ups: Sequence[ObservedWarmUp] = ()
     missing_topics: tuple[str, ...] = ()
     instances: Mapping[str, str] = field(default_factory=dict)
     copies: Sequence[ObservedCopy] | None = None

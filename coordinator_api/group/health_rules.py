@@ -11,6 +11,7 @@ only reasons about the last reported rebalance.
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import NamedTuple
 
 from assignor.types import AssignorErrorCode, Role
 from coordinator_api.group.health import (
@@ -20,7 +21,7 @@ from coordinator_api.group.health import (
     HealthReason,
     ReasonCode,
 )
-from coordinator_api.group.image import GroupImage, InstanceEnd, LastRebalance
+from coordinator_api.group.image import GroupImage, InstanceEnd, LastRebalance, client_of_instance
 from coordinator_api.group.notices import ReceivedNotice
 from coordinator_api.group.states import GroupState, RebalanceOutcome, RemovalReason
 from rebalance_analysis.presentation.quantities import duration_text
@@ -35,6 +36,20 @@ SLOW_REBALANCE_MS = 60_000
 
 ENDS_COUNT_MS = 86_400_000
 """The time for which the end of an instance is a reason, if no other instance takes its place."""
+
+REFUSALS_COUNT_MS = 600_000
+"""The time for which refused calls are a reason, from the last of them."""
+
+WARM_UP_STALLED_MS = 30_000
+"""A warm-up that reads no record for this time after a rebalance is stalled. The rebalance has found it behind, or it
+would not be a warm-up.
+"""
+
+LONG_WARM_UP_MS = 1_800_000
+"""A warm-up that lasts longer than this probably never ends."""
+
+HOT_SHARE = 0.8
+"""If one of several tasks has at least this share of the lag, the lag is a matter of its partition or its records."""
 
 _NAMES_IN_TEXT = 5
 _MOST_PLACES = 100
@@ -115,12 +130,57 @@ def _failure(seen: GroupObservation, last: LastRebalance) -> HealthReason:
     return _broken(seen, ReasonCode.REBALANCE_FAILED, text, action, command, where=(topic,))
 
 
+def _expired_tokens(seen: GroupObservation) -> Reasons:
+    """Yields a reason while members call with expired tokens. An instance that ended because of its token cannot report
+    its error, so the reason also holds while its end counts.
+    """
+    refused = seen.refused_tokens
+    if refused is None:
+        return
+    is_recent = seen.now_ms - refused.last_ms <= REFUSALS_COUNT_MS
+    if is_recent or any(end.at_ms >= refused.since_ms for end in _bad_ends(seen)):
+        yield HealthReason(
+            HealthLevel.DEGRADED if seen.image.members else HealthLevel.BROKEN,
+            ReasonCode.TOKEN_EXPIRED,
+            f"Calls of instances are refused, because {refused.why}. The newest is of {refused.caller}.",
+            "Put a new token into the file or variable from which the instances read it, and start the instances that "
+            "have ended",
+            "assignor tokens create NAME --right member",
+            since_ms=refused.since_ms,
+            last_ms=refused.last_ms,
+            count=refused.count,
+        )
+
+
+def _other_application(seen: GroupObservation) -> Reasons:
+    refused = seen.refused_definitions
+    if refused is None or seen.now_ms - refused.last_ms > REFUSALS_COUNT_MS:
+        return
+    if refused.last_ms >= (seen.image.origin.declared_at_ms or 0):
+        yield HealthReason(
+            HealthLevel.DEGRADED,
+            ReasonCode.OTHER_APPLICATION,
+            f"Another application with this application.id was refused: {refused.why}. It is {refused.caller}.",
+            "Give that application another application.id. If it is the next version of this one, stop the instances "
+            "first, and then start it",
+            f"assignor groups drain {seen.group_id}",
+            since_ms=refused.since_ms,
+            last_ms=refused.last_ms,
+            count=refused.count,
+        )
+
+
+_DISK_FULL = re.compile(r"No space left on device|Disk quota exceeded|File too large|database or disk is full")
+_OUT_OF_MEMORY = re.compile(r"\b(MemoryError|bad_alloc|ArrowMemoryError)\b|Cannot allocate memory")
+_OF_A_RECORD = re.compile(r"; the record is \S+ at offset \d+$")
+
 _LOST_BECAUSE = {
     RemovalReason.SESSION_EXPIRED: (
         "It was silent for its session.timeout.ms: it was killed, its machine or its network failed, or it hung."
     ),
     RemovalReason.DISCONNECTED: (
-        "Its connection broke, and it did not come back: it was killed, or its machine or its network failed."
+        "Its connection broke, and it did not come back: it was killed, by a signal or because the memory of its "
+        "machine or container ran out, or its machine or its network failed."
     ),
     RemovalReason.NO_REQUEST_SINCE_JOIN: "It sent no request after its join: it was killed, or its network failed.",
     RemovalReason.REBALANCE_TIMEOUT: (
@@ -136,19 +196,56 @@ def _ended_instances(seen: GroupObservation) -> Reasons:
     """Yields a reason for the instances that failed, and one for those that ended without a goodbye. An end of the last
     day counts until another instance has joined in its place, or until the same process is back.
     """
-    ended = [
+    ended = _bad_ends(seen)
+    failed = [end for end in ended if end.failure is not None]
+    lost = [end for end in ended if end.failure is None]
+    if failed:
+        yield _of_ends(HealthLevel.BROKEN, ReasonCode.INSTANCE_FAILED, failed, _mend(failed[0]))
+    if lost:
+        level = HealthLevel.DEGRADED if seen.image.members else HealthLevel.BROKEN
+        action = (
+            "Its log and the log of its machine or container tell the cause, such as OOMKilled or exit code 137 for "
+            "too little memory. Start it again."
+        )
+        yield _of_ends(level, ReasonCode.INSTANCE_LOST, lost, action)
+
+
+def _bad_ends(seen: GroupObservation) -> list[InstanceEnd]:
+    """The ends of the last day that were not wanted, and in whose place no instance has joined. The newest is first."""
+    return [
         end
         for end in reversed(seen.image.ends)
         if end.replaced_by is None and not end.is_good and seen.now_ms - end.at_ms <= ENDS_COUNT_MS
     ]
-    failed = [end for end in ended if end.failure is not None]
-    lost = [end for end in ended if end.failure is None]
-    if failed:
-        yield _of_ends(HealthLevel.BROKEN, ReasonCode.INSTANCE_FAILED, failed, "Mend the cause, and start it again.")
-    if lost:
-        level = HealthLevel.DEGRADED if seen.image.members else HealthLevel.BROKEN
-        action = "Its log and the log of its machine may tell the cause, such as too little memory. Start it again."
-        yield _of_ends(level, ReasonCode.INSTANCE_LOST, lost, action)
+
+
+def _mend(end: InstanceEnd) -> str:
+    """Returns what to do about an instance that has failed."""
+    because, failure = _cause(end), end.failure
+    if because is not None:
+        return f"{because.action}, and start it again."
+    if failure is not None and _OF_A_RECORD.search(failure.message):
+        return (
+            "Mend the code or the record, and start it again: it fails at the same record until then. To go on without "
+            "such records, set its exception handler to dead_letter or log_and_continue."
+        )
+    return "Mend the cause, and start it again."
+
+
+class _Cause(NamedTuple):
+    """A cause that can be told from an error. `action`: a clause without its end."""
+
+    text: str
+    action: str
+
+
+_FULL = _Cause("its disk is full", "Free space on the disk of its state.dir or of the log that it writes")
+_MEMORY = _Cause("its memory ran out", "Give it more memory, or fewer threads or smaller caches")
+
+
+def _cause(end: InstanceEnd) -> _Cause | None:
+    error = "" if end.failure is None else f"{end.failure.error}: {end.failure.message}"
+    return _FULL if _DISK_FULL.search(error) else _MEMORY if _OUT_OF_MEMORY.search(error) else None
 
 
 def _of_ends(level: HealthLevel, code: ReasonCode, newest_first: Sequence[InstanceEnd], action: str) -> HealthReason:
@@ -160,7 +257,9 @@ def _of_ends(level: HealthLevel, code: ReasonCode, newest_first: Sequence[Instan
     else:
         at = ", ".join(each for each in (failure.place, failure.task and f"task {failure.task}") if each)
         message = f": {failure.message}" if failure.message else ""
-        text = f"Instance {names[0]} failed: {failure.error}{message}{f' ({at})' if at else ''}."
+        cause = _cause(newest)
+        because = "" if cause is None else f", because {cause.text}"
+        text = f"Instance {names[0]} failed{because}: {failure.error}{message}{f' ({at})' if at else ''}."
     return HealthReason(
         level,
         code,
@@ -282,19 +381,109 @@ def _held_rebalance(seen: GroupObservation) -> Reasons:
 
 
 def _growing_lag(seen: GroupObservation) -> Reasons:
+    """Yields one reason. If one of several tasks has most of the lag, its partition or its records are the cause, and
+    more instances would not help.
+    """
     since_ms = seen.flow.grows_since_ms()
-    if since_ms is not None:
-        newest, first = seen.flow.points[-1], next(each for each in seen.flow.points if each.at_ms == since_ms)
+    if since_ms is None:
+        return
+    newest, first = seen.flow.points[-1], next(each for each in seen.flow.points if each.at_ms == since_ms)
+    lags = {task: flow.lag or 0 for task, flow in seen.task_flows.items()}
+    hottest = max(lags, key=lambda task: lags[task], default=None)
+    if hottest is not None and len(lags) > 1 and lags[hottest] >= HOT_SHARE * sum(lags.values()):
+        yield HealthReason(
+            HealthLevel.DEGRADED,
+            ReasonCode.HOT_PARTITION,
+            f"The input lag of task {hottest} grows, and the other tasks keep up: {lags[hottest]:,} of "
+            f"{sum(lags.values()):,} waiting records are its own, "
+            f"{seen.task_flows[hottest].per_s or 0:,.0f} a second are processed.",
+            "Look for a key that most records have, or for records that take long. More instances do not help, because "
+            "one task runs on one thread",
+            f"assignor groups lag {seen.group_id}",
+            since_ms=since_ms,
+            where=(str(hottest),),
+            count=lags[hottest],
+        )
+    else:
         yield HealthReason(
             HealthLevel.DEGRADED,
             ReasonCode.LAG_GROWS,
             f"The input lag grows: {newest.lag:,} records wait, {newest.lag - first.lag:,} more than "
             f"{duration_text(newest.at_ms - since_ms)} ago, and {newest.per_s or 0:,.0f} a second are processed.",
-            "See which tasks are behind: if all are, add instances or stream threads; if one is, look for a key that "
-            "has most records, or for records that take long",
+            "All tasks are behind: add instances or stream threads, or make the function that takes longest faster",
             f"assignor groups lag {seen.group_id}",
             since_ms=since_ms,
             count=newest.lag,
+        )
+
+
+def _stalled_warm_ups(seen: GroupObservation) -> Reasons:
+    """Yields a reason for warm-ups that have read no record since the last rebalance, and one for warm-ups that last
+    very long.
+    """
+    at_ms = seen.rebalanced_at_ms
+    is_over = at_ms is not None and seen.now_ms - at_ms >= WARM_UP_STALLED_MS
+    stalled = [each for each in seen.warm_ups if at_ms is not None and is_over and (each.progress_ms or 0) <= at_ms]
+    long = [each for each in seen.warm_ups if each not in stalled and seen.now_ms - each.since_ms >= LONG_WARM_UP_MS]
+    for late, text, action in (
+        (
+            stalled,
+            "Warm-ups make no progress: {0}. Their tasks do not move to these members meanwhile.",
+            "The instance is paused or hangs, its disk is slow, or it cannot read the changelog: look at its log, or "
+            "stop it.",
+        ),
+        (
+            long,
+            "Warm-ups do not end: {0}. They read about as fast as their tasks write.",
+            "Give the instance a faster disk or network, or raise acceptable.recovery.lag.",
+        ),
+    ):
+        if late:
+            yield HealthReason(
+                HealthLevel.DEGRADED,
+                ReasonCode.WARM_UP_STALLED,
+                text.format(_listed(f"{each.task} on {each.member_id}" for each in late)),
+                action,
+                since_ms=min(each.since_ms for each in late),
+                where=tuple(dict.fromkeys(each.member_id for each in late))[:_MOST_PLACES],
+                count=len(late),
+            )
+
+
+def _mixed_releases(seen: GroupObservation) -> Reasons:
+    if not seen.releases:
+        return
+    instances: dict[str, set[str]] = {}
+    for member_id, release in seen.releases.items():
+        client_id = seen.image.members[member_id].last_join.client_id
+        instances.setdefault(release, set()).add(member_id if client_id is None else client_of_instance(client_id))
+    by_count = sorted(instances.items(), key=lambda item: (-len(item[1]), item[0]))
+    fewer = tuple(sorted(name for _, names in by_count[1:] for name in names))
+    yield HealthReason(
+        HealthLevel.DEGRADED,
+        ReasonCode.MIXED_RELEASES,
+        "The instances run different releases of assignor: "
+        f"{_listed(f'{release} on {len(names):,}' for release, names in by_count)}.",
+        "If no upgrade is under way, finish it: start the instances of the older release again with the newer one.",
+        since_ms=seen.mixed_since_ms,
+        where=fewer[:_MOST_PLACES],
+        count=len(fewer),
+    )
+
+
+def _restarted(seen: GroupObservation) -> Reasons:
+    silent = len(seen.unheard)
+    if silent:
+        yield HealthReason(
+            HealthLevel.BUSY,
+            ReasonCode.COORDINATOR_RESTARTED,
+            f"The coordinator was started again or took the group over, and {silent:,} of {len(seen.image.members):,} "
+            "members have not sent a request since. They keep their tasks.",
+            "Wait: a member that stays silent for its session.timeout.ms is removed. If all stay silent, the address "
+            "of the coordinator has changed, or the network is broken.",
+            since_ms=seen.opened_at_ms,
+            where=tuple(seen.unheard[:_MOST_PLACES]),
+            count=silent,
         )
 
 
@@ -331,6 +520,11 @@ _NOTICE_ACTIONS = {
     ReasonCode.POSITION_BEYOND_END: "The topic was made again or lost records. If this is intended, there is nothing "
     "to do.",
     ReasonCode.RECORDS_DEAD_LETTERED: "Look at the records of the dead-letter topic: their headers have the error.",
+    ReasonCode.RECORDS_DROPPED: "See whether these records may be lost: late ones need a longer grace period, failed "
+    "ones another exception handler.",
+    ReasonCode.STORE_REBUILT: "Nothing, if it stays the only time. Else look at the disk of the instance.",
+    ReasonCode.CLOCK_WRONG: "Set the clocks of both machines: `timedatectl` shows whether a clock is synchronized. "
+    "Windows and retention go by timestamps.",
     ReasonCode.ERRORS_LOGGED: "Look at the log of the instance.",
 }
 
@@ -378,6 +572,7 @@ _NOTICE_TITLES = {
     ReasonCode.WINDOWS_MISSING: "A restored store lacks windows",
     ReasonCode.WINDOWS_AT_RISK: "A restore would lose windows",
     ReasonCode.TIMESTAMP_UNIT: "Timestamps are probably not in milliseconds",
+    ReasonCode.CLOCK_WRONG: "A clock is wrong",
     ReasonCode.ERRORS_LOGGED: "An instance logged errors",
     ReasonCode.WARNINGS_LOGGED: "An instance logged warnings",
     ReasonCode.OTHER_NOTICE: "An instance reports",
@@ -457,7 +652,9 @@ def _broken(
 
 
 _RULES: tuple[Callable[[GroupObservation], Reasons], ...] = (
+    _expired_tokens,
     _ended_instances,
+    _other_application,
     _failed_rebalance,
     _no_instances,
     _paused,
@@ -465,9 +662,12 @@ _RULES: tuple[Callable[[GroupObservation], Reasons], ...] = (
     _no_tasks,
     _ownerless_tasks,
     _held_rebalance,
+    _stalled_warm_ups,
     _growing_lag,
     _cluster,
     _notices,
+    _mixed_releases,
+    _restarted,
     _rebalancing,
     _behind,
 )

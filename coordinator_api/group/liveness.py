@@ -175,7 +175,8 @@ class Liveness:
     `next_expiry_ms`: a time before which no session expires. The first session may expire later than `next_expiry_ms`.
     `join_timer`: the end of the wait for joins. `fetch_due_ms`: the time by which the members of a stable group have to
     fetch their assignment. `unfetched`: the members that still have to fetch their assignment, each with the generation
-    to fetch. `flow_history`: the flow of the group in the last hour.
+    to fetch. `flow_history`: the flow of the group in the last hour. `opened_at_ms`: the time at which the group was
+    read from the store; None if it is new. `unheard`: the members that have sent no request since then.
     """
 
     limits: GroupLimits
@@ -186,10 +187,13 @@ class Liveness:
     unfetched: dict[str, int] = field(default_factory=dict)
     connections: MemberConnections = field(default_factory=MemberConnections)
     flow_history: FlowHistory = field(default_factory=FlowHistory)
+    opened_at_ms: int | None = None
+    unheard: set[str] = field(default_factory=set)
 
     def copy(self) -> Liveness:
         sessions, unfetched = self.sessions.copy(), self.unfetched.copy()
-        return replace(self, sessions=sessions, unfetched=unfetched, connections=self.connections.copy())
+        connections, unheard = self.connections.copy(), self.unheard.copy()
+        return replace(self, sessions=sessions, unfetched=unfetched, connections=connections, unheard=unheard)
 
     def request_arrived(
         self,
@@ -207,6 +211,7 @@ class Liveness:
         connection.
         """
         member_id, timeout_ms = member.member_id, member.last_join.session_timeout_ms
+        self.unheard.discard(member_id)
         known = self.sessions[member_id]
         belongs = known.connection_id
         if connection_id is not None or belongs in self.connections.lost:
@@ -289,6 +294,8 @@ class Liveness:
         """
         members = image.members.values() if image.led_by is None else ()
         self.sessions = {member.member_id: _first_session(member, now_ms) for member in members}
+        self.opened_at_ms = now_ms
+        self.unheard = {member.member_id for member in members if not member.is_away}
         self._make_next_expiry_exact()
         self.join_timer = None
         if image.state is GroupState.PREPARING_REBALANCE:
@@ -318,6 +325,7 @@ class Liveness:
     def end_session(self, member_id: str, now_ms: int) -> Session:
         """End the session of the member, and return the session."""
         ended = self.sessions.pop(member_id)
+        self.unheard.discard(member_id)
         self.connections.move(member_id, ended.connection_id, None, now_ms)
         self.unfetched.pop(member_id, None)
         return ended

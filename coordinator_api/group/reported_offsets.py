@@ -18,13 +18,15 @@ SHORTEST_SPAN_MS = 1_000
 class ReportedOffsets:
     """`sums`: the offset sums of the last heartbeat that had any. `per_s`: for each task whose sum grew, the number of
     offsets per second. `measured_sums`, `measured_ms`: the sums from which the next speed is measured, and the time of
-    their heartbeat; `measured_ms` is None before the first heartbeat.
+    their heartbeat; `measured_ms` is None before the first heartbeat. `progress_ms`: for each task whose sum has grown,
+    the time of the last measurement that found it higher.
     """
 
     sums: Mapping[TaskId, int] = field(default_factory=dict)
     per_s: Mapping[TaskId, float] = field(default_factory=dict)
     measured_sums: Mapping[TaskId, int] = field(default_factory=dict)
     measured_ms: int | None = None
+    progress_ms: Mapping[TaskId, int] = field(default_factory=dict)
 
     def after_heartbeat(self, sums: Mapping[TaskId, int] | None, now_ms: int) -> ReportedOffsets:
         """Returns the offsets after a heartbeat. `sums`: the sums in the heartbeat; None if no sum has changed since
@@ -36,7 +38,11 @@ class ReportedOffsets:
         span_ms = now_ms - self.measured_ms
         if span_ms < SHORTEST_SPAN_MS:
             return replace(self, sums=sums)
-        return ReportedOffsets(sums, _speeds(self.measured_sums, sums, span_ms), sums, now_ms)
+        per_s, progress_ms = _speeds(self.measured_sums, sums, span_ms), self.progress_ms
+        if per_s:
+            known = {task: at_ms for task, at_ms in progress_ms.items() if task in sums}
+            progress_ms = {**known, **dict.fromkeys(per_s, now_ms)}
+        return ReportedOffsets(sums, per_s, sums, now_ms, progress_ms)
 
 
 def _speeds(before: Mapping[TaskId, int], now: Mapping[TaskId, int], span_ms: int) -> dict[TaskId, float]:

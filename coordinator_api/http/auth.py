@@ -225,7 +225,7 @@ class Access:
             self._files.add("auth.tokens.file", settings.auth_tokens_file, parse_entries)
         self._signed = _signed_tokens(settings)
         if self._signed is not None:
-            self.credentials.also_find(self._signed.find)
+            self.credentials.also_find(self._signed.find, self._signed.find_expired)
 
     def is_tenant(self, prefix: str) -> bool:
         """Returns True if at least one token has exactly this group prefix."""

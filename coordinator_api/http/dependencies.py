@@ -4,7 +4,7 @@ parameters, and build answers and problems.
 
 import asyncio
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Annotated, Any, Generic, TypeVar, TypeVarTuple
 
@@ -289,14 +289,19 @@ def check_not_encoded(request: Request) -> None:
 
 def caller(request: Request) -> str:
     """Returns a description of the caller: the name of its token, its User-Agent, and its address."""
-    user_agent = "".join(
-        letter for letter in request.headers.get("user-agent", "") if letter.isascii() and letter.isprintable()
-    )
-    name = user_agent[:MOST_OF_A_USER_AGENT] or "an unnamed caller"
+    name = user_agent_of(request.headers)
     principal = principal_of(request)
     if principal is not ANYBODY:
         name = f"{principal.name}, {name}"
     return name if request.client is None else f"{name} at {request.client.host}"
+
+
+def user_agent_of(headers: Mapping[str, str]) -> str:
+    """Returns how a caller names itself. `headers`: the headers of its request by lower-case name."""
+    user_agent = "".join(
+        letter for letter in headers.get("user-agent", "") if letter.isascii() and letter.isprintable()
+    )
+    return user_agent[:MOST_OF_A_USER_AGENT] or "an unnamed caller"
 
 
 def accepted(response: GroupResponse, kind: type[Answer]) -> Answer:

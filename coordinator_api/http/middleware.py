@@ -23,6 +23,7 @@ status 500.
 
 import asyncio
 import time
+from datetime import UTC, datetime
 from traceback import clear_frames
 
 from starlette.datastructures import Headers
@@ -33,13 +34,14 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from coordinator_api.http.audit import AUDITED_CALL, AuditedCall, AuditLog
 from coordinator_api.http.call_rights import CALL, PRINCIPAL, Call, call_of, caller_of, forbidden, is_page, need
 from coordinator_api.http.connections import CallerGone, OpenConnections
-from coordinator_api.http.dependencies import BODY
+from coordinator_api.http.dependencies import BODY, user_agent_of
 from coordinator_api.http.other_coordinators import not_here
 from coordinator_api.http.problems import TRY_AGAIN_SOON, Problem, answer_to, problem_of, stopping
 from coordinator_api.http.proxies import Proxies
 from coordinator_api.runtime.coordinator import Coordinator
 from coordinator_api.settings import Settings
 from coordinator_client.access.credentials import Credentials
+from coordinator_client.access.principals import Need, Right, bearer_token
 
 _NO_ROUTE = "(none)"
 _DOCUMENT_METHODS = frozenset({"PUT", "POST"})
@@ -207,7 +209,11 @@ class RequestGuard:
         try:
             _check_hides_no_request(headers)
             asked = need(call, scope["path"])
-            principal = state[PRINCIPAL] = caller_of(scope["path"], headers, self._credentials)
+            try:
+                principal = state[PRINCIPAL] = caller_of(scope["path"], headers, self._credentials)
+            except Problem:
+                self._note_expired_token(asked, headers, coordinator)
+                raise
             if audited is not None:
                 audited.made_by(principal)
             # Starlette also matches an address with a line break at its end
@@ -249,6 +255,20 @@ class RequestGuard:
             if connection is not None and connection.is_forwarded:
                 coordinator.connections.closed(connection.number)
             self._measure(call, scope, status, time.perf_counter() - started)
+
+    def _note_expired_token(self, asked: Need, headers: Headers, coordinator: Coordinator) -> None:
+        """Remembers the refused call of an instance for the health of its group, if its token has expired. Other calls
+        with unknown tokens are not remembered, because anybody can make them.
+        """
+        token = bearer_token(headers)
+        runtime = None if asked.group_id is None else coordinator.groups.get(asked.group_id)
+        if token is None or runtime is None or asked.right is not Right.MEMBER:
+            return
+        found = self._credentials.find_expired(token)
+        if found is not None and found.principal.refusal(asked) is None:
+            at = datetime.fromtimestamp(found.expired_ms / 1_000, UTC).strftime("%Y-%m-%d %H:%M:%SZ")
+            why = f"their token {found.principal.name} expired at {at}"
+            runtime.callers.token_refused(user_agent_of(headers), why)
 
     def _measure(self, call: Call | None, scope: Scope, status: int, seconds: float) -> None:
         # use the route's pattern as the label: a path contains ids of groups and members, so there would be too many

@@ -29,7 +29,7 @@ from coordinator_api.group import events
 from coordinator_api.group.description import GroupDescription
 from coordinator_api.group.events import Event, HeartbeatOrFetch
 from coordinator_api.group.group import Group
-from coordinator_api.group.health import GroupObservation, ObservedCluster
+from coordinator_api.group.health import GroupObservation, ObservedCluster, ObservedWarmUp
 from coordinator_api.group.health_rules import health_of
 from coordinator_api.group.image import GroupImage
 from coordinator_api.group.notices import GroupNotices, ProcessNotice, ReceivedNotice
@@ -55,6 +55,7 @@ from coordinator_api.runtime.clusters import ClusterStanding
 from coordinator_api.runtime.definitions import Definition
 from coordinator_api.runtime.durable_group import DurableGroup, GroupEnvironment, RecordingFor
 from coordinator_api.runtime.event_queue import EventQueue, TakenEvents
+from coordinator_api.runtime.group_callers import GroupCallers
 from coordinator_api.runtime.held_requests import CallerGone, HeldHeartbeats, HeldRequests
 from coordinator_api.runtime.rebalance_loop import RebalanceLoop
 from coordinator_api.runtime.rebalance_runner import RebalanceResources, RebalanceRunner
@@ -108,6 +109,7 @@ class GroupRuntime:
         self.group_id = stored.group_id
         self.lease = lease or GroupLease(stored.group_id)
         self.cluster = ClusterStanding(clock.now_ms, telemetry)
+        self.callers = GroupCallers(clock.now_ms)
         self._notices = GroupNotices()
         self._clock = clock
         self._runner = runner = RebalanceRunner(stored.group_id, resources)
@@ -246,7 +248,7 @@ class GroupRuntime:
     def measures(self) -> GroupMeasures:
         """Returns the values for `/metrics` from the committed state of the group."""
         seen = self.observation()
-        measures = self._standing.measures(self.group_id, self.image, health_of(seen).level, seen.now_ms)
+        measures = self._standing.measures(self.group_id, self.image, health_of(seen), seen.now_ms)
         if not seen.flow.points:
             return measures
         newest = seen.flow.points[-1]
@@ -255,6 +257,7 @@ class GroupRuntime:
     def observation(self) -> GroupObservation:
         """Returns what this process knows about the group, without the lags of task copies."""
         cluster, standing, since_ms = self.cluster, self._standing, self._standing.ownerless_since_ms
+        group, members = self.group, self.image.members
         return GroupObservation(
             group_id=self.group_id,
             image=self.image,
@@ -265,7 +268,20 @@ class GroupRuntime:
             ownerless_since_ms=min(since_ms.values(), default=None),
             rebalancing_since_ms=standing.rebalancing_since_ms,
             rebalanced_at_ms=standing.rebalanced_at_ms,
-            flow=self.group.flow_history,
+            flow=group.flow_history,
+            # the lags of tasks take time in proportion to their number
+            task_flows={} if group.flow_history.grows_since_ms() is None else group.flow().tasks,
+            refused_definitions=self.callers.refused_definitions,
+            refused_tokens=self.callers.refused_tokens,
+            releases=self.callers.releases(members),
+            mixed_since_ms=self.callers.mixed_since_ms,
+            opened_at_ms=group.opened_at_ms,
+            unheard=sorted(group.unheard & members.keys()),
+            warm_ups=[
+                ObservedWarmUp(task, member_id, warming_ms, group.progress_ms(member_id, task))
+                for (task, member_id), warming_ms in standing.warming_since_ms.items()
+                if member_id in members
+            ],
         )
 
     def notices(self) -> list[ReceivedNotice]:

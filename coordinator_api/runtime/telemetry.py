@@ -18,7 +18,7 @@ import structlog
 
 from assignor.protocol.shared_assignments import AssignmentParts
 from assignor.types import TaskId
-from coordinator_api.group.health import HealthLevel
+from coordinator_api.group.health import GroupHealth
 from coordinator_api.group.image import GroupImage
 from coordinator_api.group.outcome import JoinAnswered, Left, Response
 from coordinator_api.group.records import (
@@ -280,7 +280,9 @@ class GroupStanding:
     def __init__(self, image: GroupImage, now_ms: int, passed: Callable[[float], None]) -> None:
         self._passed = passed
         self._owners = OwnerlessTasks(image, now_ms)
-        self._warm_ups = _warm_ups(image)
+        self.warming_since_ms = dict.fromkeys(_warm_ups(image), now_ms)
+        """For each warm-up of the last rebalance and its member, the time since which the member has this warm-up."""
+
         self._completed_at_ms: deque[int] = deque(maxlen=MOST_REBALANCES_KNOWN)
         self.rebalanced_at_ms: int | None = None
         """The time at which the last rebalance ended; None if this process has not seen its end."""
@@ -298,7 +300,8 @@ class GroupStanding:
             if isinstance(record, RebalanceCompleted):
                 self.rebalancing_since_ms, self.rebalanced_at_ms = None, now_ms
                 self._completed_at_ms.append(now_ms)
-                self._warm_ups = sum(map(len, record.warm_ups.values()))
+                given = [(task, member_id) for member_id, tasks in record.warm_ups.items() for task in tasks]
+                self.warming_since_ms = {each: self.warming_since_ms.get(each, now_ms) for each in given}
             self._to_take.append((record, now_ms))
         self._take()
 
@@ -306,7 +309,7 @@ class GroupStanding:
         """Start again from `image`, which was read from the store, because earlier records may not have been
         committed.
         """
-        self._warm_ups = _warm_ups(image)
+        self.warming_since_ms = {each: self.warming_since_ms.get(each, now_ms) for each in _warm_ups(image)}
         self._to_take.append((image, now_ms))
         self._take()
 
@@ -315,7 +318,7 @@ class GroupStanding:
         """For each task without an owner, the start of the time without owner."""
         return self._owners.since_ms
 
-    def measures(self, group_id: str, image: GroupImage, health: HealthLevel, now_ms: int) -> GroupMeasures:
+    def measures(self, group_id: str, image: GroupImage, health: GroupHealth, now_ms: int) -> GroupMeasures:
         """Returns the values for `/metrics`. `image`: the committed state."""
         if self._thread is None:
             self._count(now_ms)
@@ -329,10 +332,11 @@ class GroupStanding:
             tasks_without_owner=len(since_ms),
             without_owner_s=_seconds(now_ms - min(since_ms.values(), default=now_ms)),
             held_s=0.0 if image.held is None else _seconds(now_ms - image.held.since_ms),
-            warm_ups=self._warm_ups if image.members else 0,
+            warm_ups=len(self.warming_since_ms) if image.members else 0,
             probing_in_s=None if probing_at_ms is None else _seconds(probing_at_ms - now_ms),
             rebalances_per_hour=len(self._completed_at_ms),
-            health=health,
+            health=health.level,
+            reasons={str(each.code): each.level for each in reversed(health.reasons)},
         )
 
     def _take(self) -> None:
@@ -357,8 +361,8 @@ class GroupStanding:
         self._passed(self._owners.passed_ms(now_ms) / 1000)
 
 
-def _warm_ups(image: GroupImage) -> int:
-    return sum(len(member.last_assignment.warm_ups) for member in image.members.values())
+def _warm_ups(image: GroupImage) -> list[tuple[TaskId, str]]:
+    return [(task, key) for key, member in image.members.items() for task in member.last_assignment.warm_ups]
 
 
 def _seconds(ms: int) -> float:

@@ -9,7 +9,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
-from coordinator_client.access.principals import FindPrincipal, Principal, Right
+from coordinator_client.access.principals import ExpiredToken, FindPrincipal, Principal, Right
 from coordinator_client.access.tokens import TokenEntry, digest_of
 
 
@@ -34,6 +34,7 @@ class Credentials:
         self.group_prefixes: frozenset[str] = frozenset()
         self.is_empty = True
         self._find_signed: FindPrincipal | None = None
+        self._find_expired_signed: Callable[[bytes], ExpiredToken | None] | None = None
 
     def replace(self, source: str, entries: Iterable[TokenEntry]) -> None:
         """Replaces all tokens of a source by new tokens."""
@@ -43,11 +44,13 @@ class Credentials:
             self.group_prefixes = frozenset(entry.principal.group_prefix for entry in self._by_digest.values())
             self.is_empty = not self._by_digest and self._find_signed is None
 
-    def also_find(self, find_signed: FindPrincipal) -> None:
-        """After this call, the method `find` calls `find_signed` for each token that no source has. A token that is in
-        no source may be a signed token of an issuer.
+    def also_find(
+        self, find_signed: FindPrincipal, find_expired: Callable[[bytes], ExpiredToken | None] | None = None
+    ) -> None:
+        """After this call, the method `find` calls `find_signed` for each token that no source has, and `find_expired`
+        calls the function of this name. A token that is in no source may be a signed token of an issuer.
         """
-        self._find_signed = find_signed
+        self._find_signed, self._find_expired_signed = find_signed, find_expired
         self.is_empty = False
 
     def entries(self, source: str) -> tuple[TokenEntry, ...]:
@@ -78,6 +81,13 @@ class Credentials:
             for _, entry in self.all_entries()
             if entry is not but
         )
+
+    def find_expired(self, token: bytes) -> ExpiredToken | None:
+        """Returns the principal and the expiry time of a token that was valid; None for any other token."""
+        entry = self._by_digest.get(digest_of(token))
+        if entry is not None and entry.expires_ms is not None and not entry.is_valid_at(self._now_ms()):
+            return ExpiredToken(entry.principal, entry.expires_ms)
+        return None if entry is not None or self._find_expired_signed is None else self._find_expired_signed(token)
 
     def find(self, token: bytes) -> Principal | None:
         """Returns the principal of a token, or None for an unknown or expired token. `token`: the bytes that the caller

@@ -98,6 +98,13 @@ token.
 """
 
 
+class ExpiredToken(NamedTuple):
+    """A token that was valid until `expired_ms`, in milliseconds since the epoch."""
+
+    principal: Principal
+    expired_ms: int
+
+
 @dataclass(frozen=True, slots=True)
 class AccessRefusal:
     """The reason why a call is refused. `challenge`: the header WWW-Authenticate of an answer with status 401; None if
@@ -114,16 +121,23 @@ def caller(find: FindPrincipal | None, headers: Mapping[str, str]) -> Principal 
     """
     if find is None:
         return _foreign_page(headers) or ANYBODY
-    scheme, _, given = headers.get("authorization", "").partition(" ")
-    if scheme.lower() == "bearer":
-        # the server decoded the headers as latin-1, so encoding the token as latin-1 restores the bytes that the caller
-        # sent
-        principal = find(given.strip().encode("latin-1"))
+    token, given = bearer_token(headers), headers.get("authorization", "").partition(" ")[2]
+    if token is not None:
+        principal = find(token)
         if principal is not None:
             return principal
     challenge = 'Bearer realm="assignor"' + (', error="invalid_token"' if given else "")
     detail = "the bearer token is none of this service's" if given else "send Authorization: Bearer <token>"
     return AccessRefusal(detail, challenge)
+
+
+def bearer_token(headers: Mapping[str, str]) -> bytes | None:
+    """Returns the token of a request as the bytes that the caller sent; None if it has none. `headers`: the headers by
+    lower-case name.
+    """
+    scheme, _, given = headers.get("authorization", "").partition(" ")
+    # the server decoded the headers as latin-1, so encoding the token as latin-1 restores the bytes
+    return given.strip().encode("latin-1") if scheme.lower() == "bearer" else None
 
 
 def is_loopback(host: str) -> bool:

@@ -35,7 +35,7 @@ from urllib.request import url2pathname
 
 from assignor.errors import InputError
 from assignor.types import JAVA_INT_MAX
-from coordinator_client.access.principals import Principal, Right
+from coordinator_client.access.principals import ExpiredToken, Principal, Right
 from coordinator_client.access.tokens import digest_of, group_prefix
 
 if TYPE_CHECKING:
@@ -211,7 +211,21 @@ class SignedTokens:
             self._known[digest] = (principal, float(claims["exp"]) + self._issuer.clock_skew_seconds)
         return principal
 
-    def _claims(self, token: str) -> Mapping[str, Any]:
+    def find_expired(self, token: bytes) -> ExpiredToken | None:
+        """Returns the caller and the expiry time of a token that was valid; None for any other token."""
+        if len(token) > MOST_TOKEN_BYTES or token.count(b".") != 2:
+            return None
+        import jwt
+
+        try:
+            claims = self._claims(token.decode("ascii"), verify_expiry=False)
+            expired_s = float(claims["exp"])
+            is_over = expired_s + self._issuer.clock_skew_seconds <= time.time()
+            return ExpiredToken(self._principal(claims), round(expired_s * 1_000)) if is_over else None
+        except (jwt.PyJWTError, InputError, ValueError, TypeError, KeyError, OverflowError):
+            return None
+
+    def _claims(self, token: str, *, verify_expiry: bool = True) -> Mapping[str, Any]:
         import jwt
 
         header = jwt.get_unverified_header(token)
@@ -226,7 +240,10 @@ class SignedTokens:
             issuer=self._issuer.expected_issuer,
             audience=list(self._issuer.expected_audience),
             leeway=self._issuer.clock_skew_seconds,
-            options={"require": ["exp", "iss", "aud", self._issuer.sub_claim_name]},
+            options={
+                "require": ["exp", "iss", "aud", self._issuer.sub_claim_name],
+                "verify_exp": verify_expiry,
+            },
         )
         return claims
 

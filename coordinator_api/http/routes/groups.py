@@ -7,6 +7,7 @@ from typing import Annotated
 from fastapi import Query, Request, Response
 
 from coordinator_api.group import events
+from coordinator_api.group.administration import MOST_DIFFERENCES_NAMED, differences, shortened
 from coordinator_api.group.image import GroupImage
 from coordinator_api.group.outcome import Accepted, Declared, Rejected
 from coordinator_api.group.scale import DEFAULT_CATCH_UP_MS
@@ -43,6 +44,7 @@ from coordinator_api.http.other_coordinators import OtherCoordinators, all_group
 from coordinator_api.http.problems import Problem
 from coordinator_api.runtime.coordinator import Coordinator
 from coordinator_api.runtime.definitions import declared_definition
+from coordinator_api.runtime.group_runtime import GroupRuntime
 from coordinator_client.access.principals import Need, Right
 
 router = named_router(prefix="/v1/groups", tags=["groups"], responses=problems(404))
@@ -82,6 +84,7 @@ async def declare_group(
     declaration = events.DeclareGroup(input_json, replaces_topology=replace, declared_by=caller(request))
     decided = await coordinator.handle_or_create(group_id, declaration, tenant=principal_of(request).group_prefix)
     if isinstance(decided, Rejected) and decided.code is RejectionCode.INCONSISTENT_GROUP_PROTOCOL:
+        await _note_refused_definition(request, coordinator.group(group_id), input_json)
         raise _refusal(group_id, decided, coordinator.group(group_id).image)
     declared = accepted(decided, Declared)
     if declared.replaced_topology:
@@ -201,6 +204,14 @@ async def drain_group(
         event = events.SetInstanceDrain(True, *named, caller(request), reason_of(request))
     note_lever(request, event)
     accepted(await coordinator.group(group_id).handle(event), Accepted)
+
+
+async def _note_refused_definition(request: Request, runtime: GroupRuntime, input_json: str) -> None:
+    """Remembers the refused definition for the health of the group."""
+    running = runtime.image.input_json
+    if running is not None:
+        found = await asyncio.to_thread(differences, running, input_json)
+        runtime.callers.definition_refused(caller(request), shortened(found, MOST_DIFFERENCES_NAMED, "; "))
 
 
 def _refusal(group_id: str, refused: Rejected, image: GroupImage) -> Problem:

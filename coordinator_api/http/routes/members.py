@@ -102,6 +102,7 @@ async def subscribe(
         ),
         JoinAnswered,
     )
+    runtime.callers.joined(joined.member_id, request.headers.get("user-agent", ""), runtime.image.members)
     if joined.replaced is not None:
         note_effect(request, replaced_member=joined.replaced)
     return answer(

@@ -4,7 +4,7 @@ import asyncio
 
 from assignor.types import TaskId
 from coordinator_api.group.events import Leave, Tick
-from coordinator_api.group.health import HealthLevel
+from coordinator_api.group.health import GroupHealth, HealthLevel
 from coordinator_api.group.liveness import GroupLimits
 from coordinator_api.group.outcome import Outcome
 from coordinator_api.metrics import GroupMeasures, MeasuredService, Metrics, ServiceMeasures
@@ -41,7 +41,7 @@ class Standing:
         return outcome
 
     def measures(self, now_ms: int) -> GroupMeasures:
-        return self.standing.measures("g", self.recorded.group.image, HealthLevel.OK, now_ms)
+        return self.standing.measures("g", self.recorded.group.image, GroupHealth(), now_ms)
 
 
 def test_should_measure_a_group_at_rest() -> None:
