@@ -39,9 +39,9 @@ class ReasonCode(StrEnum):
     """The kinds of reasons. Within one level, a kind with more weight comes first."""
 
     TOKEN_EXPIRED = "TOKEN_EXPIRED"  # noqa: S105 (the name of a reason)
-    INSTANCE_FAILED = "INSTANCE_FAILED"
     MISSING_SOURCE_TOPICS = "MISSING_SOURCE_TOPICS"
     REBALANCE_FAILED = "REBALANCE_FAILED"
+    INSTANCE_FAILED = "INSTANCE_FAILED"  # after REBALANCE_FAILED, because a failed rebalance ends the instances
     INSTANCE_LOST = "INSTANCE_LOST"
     OTHER_APPLICATION = "OTHER_APPLICATION"
     """Another application with the same application.id was refused."""

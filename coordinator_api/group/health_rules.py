@@ -172,17 +172,17 @@ def _other_application(seen: GroupObservation) -> Reasons:
 
 _DISK_FULL = re.compile(r"No space left on device|Disk quota exceeded|File too large|database or disk is full")
 _OUT_OF_MEMORY = re.compile(r"\b(MemoryError|bad_alloc|ArrowMemoryError)\b|Cannot allocate memory")
-_OF_A_RECORD = re.compile(r"; the record is \S+ at offset \d+$")
+_OF_A_RECORD = re.compile(r"the record is \S+ at offset \d+$")
 
+_KILLED = "it was killed (by a signal, or because the memory of its machine or container ran out)"
 _LOST_BECAUSE = {
     RemovalReason.SESSION_EXPIRED: (
-        "It was silent for its session.timeout.ms: it was killed, its machine or its network failed, or it hung."
+        f"It was silent for its session.timeout.ms: {_KILLED}, its machine or its network failed, or it hung."
     ),
     RemovalReason.DISCONNECTED: (
-        "Its connection broke, and it did not come back: it was killed, by a signal or because the memory of its "
-        "machine or container ran out, or its machine or its network failed."
+        f"Its connection broke, and it did not come back: {_KILLED}, or its machine or its network failed."
     ),
-    RemovalReason.NO_REQUEST_SINCE_JOIN: "It sent no request after its join: it was killed, or its network failed.",
+    RemovalReason.NO_REQUEST_SINCE_JOIN: f"It sent no request after its join: {_KILLED}, or its network failed.",
     RemovalReason.REBALANCE_TIMEOUT: (
         "It did not rejoin within its rebalance.timeout.ms: one record, or one call of its code, took longer."
     ),
@@ -455,7 +455,8 @@ def _mixed_releases(seen: GroupObservation) -> Reasons:
         return
     instances: dict[str, set[str]] = {}
     for member_id, release in seen.releases.items():
-        client_id = seen.image.members[member_id].last_join.client_id
+        member = seen.image.members.get(member_id)
+        client_id = None if member is None else member.last_join.client_id
         instances.setdefault(release, set()).add(member_id if client_id is None else client_of_instance(client_id))
     by_count = sorted(instances.items(), key=lambda item: (-len(item[1]), item[0]))
     fewer = tuple(sorted(name for _, names in by_count[1:] for name in names))

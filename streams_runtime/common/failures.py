@@ -91,12 +91,13 @@ def reported_failure(error: BaseException) -> ReportedFailure:
     task = next((each for each in tasks if each is not None), None)
     records = (each.record for each in chain if isinstance(each, ProcessingFailed))
     position = next((each for each in records if each is not None), None)
-    record = "" if position is None else f"; the record is {position}"
+    text = error_text(error)
+    record = "" if position is None else f"{'; ' if text else ''}the record is {position}"
     line = innermost_line(error)
     place = None if line is None else f"{os.path.basename(line.file)}:{line.line}, in {line.function}"
     return ReportedFailure(
         _cut(class_name(error), MAX_ERROR_LENGTH, MAX_ERROR_BYTES),
-        _cut(error_text(error), MAX_MESSAGE_LENGTH - len(record), MAX_MESSAGE_BYTES - len(record)) + record,
+        _cut(text, MAX_MESSAGE_LENGTH - len(record), MAX_MESSAGE_BYTES - len(record)) + record,
         None if place is None else _cut(place, MAX_PLACE_LENGTH, MAX_PLACE_BYTES),
         None if task is None else str(task),
     )
