@@ -1,5 +1,7 @@
 """Twenty faults of real applications, and the sentence that an operator sees about each of them."""
 
+import ctypes
+import os
 import resource
 import struct
 import threading
@@ -31,6 +33,9 @@ from tests.warm_coordinator import WarmCoordinator
 ROWS = rows()
 TRIED: set[str] = set()
 SLOW_S = 0.05
+DETACH = 2
+"""Unmounts a file system whose files are still open."""
+
 GROWS_WITHIN_S = 100.0
 STALLED_WITHIN_S = 45.0
 SETTINGS = {
@@ -86,12 +91,6 @@ def only_numbers(value: str) -> int:
 
 def slow(value: str) -> str:
     time.sleep(SLOW_S)
-    return value
-
-
-def fill_the_disk(value: str) -> str:
-    """From now on, the kernel lets no file of this process grow."""
-    resource.setrlimit(resource.RLIMIT_FSIZE, (4_096, resource.RLIM_INFINITY))
     return value
 
 
@@ -176,12 +175,24 @@ def test_should_count_late_records(stage: Stage, row: Row) -> None:
     assert stage.assert_shown("late", row)["count"] == 3
 
 
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system of a few megabytes."""
+    system, directory = ctypes.CDLL(None, use_errno=True), os.fsencode(tmp_path)
+    if system.mount(b"tmpfs", directory, b"tmpfs", 0, b"size=4m"):
+        pytest.skip(f"a small file system cannot be mounted: {os.strerror(ctypes.get_errno())}")
+    yield tmp_path
+    system.umount2(directory, DETACH)
+
+
 @fault("Full disk")
-def test_should_say_that_the_disk_is_full(stage: Stage, row: Row) -> None:
-    process = stage.start_process(stage.application("disk", passed_on("disk", fill_the_disk)))
+def test_should_say_that_the_disk_is_full(stage: Stage, row: Row, small_disk: Path) -> None:
+    builder = StreamsBuilder()
+    values = builder.stream("disk", STRING, STRING).select_key(lambda _key, value: value)
+    values.to_table(store="values", key_serde=STRING, value_serde=STRING)
+    stage.start(stage.application("disk", builder.build(), state_dir=str(small_disk / "state")))
     stage.wait_until_runs("disk")
-    stage.feed("disk", [b"a" * 1_000] * 1_000)
-    process.wait()
+    stage.feed("disk", [b"%08d" % number + b"-" * 4_000 for number in range(2_000)])
     stage.assert_shown("disk", row)
 
 
