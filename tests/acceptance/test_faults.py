@@ -305,6 +305,8 @@ def test_should_show_that_the_brokers_do_not_answer(tmp_path: Path, own_broker: 
         stage.wait_until_runs("broker")
         own_broker.kill()
         stage.assert_shown("broker", row)
+        own_broker.start()
+        wait_until(lambda: not stage.group("broker")["health"]["reasons"], lambda: stage.group("broker")["health"])
 
 
 @pytest.mark.long

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from assignor.types import AssignorErrorCode, Role
+from assignor.types import AssignorErrorCode, Role, TaskId
 from coordinator_api.group.events import LastJoin, MemberFailure
 from coordinator_api.group.group_levers import Lever, LeverName, Levers, OperatorDecision
 from coordinator_api.group.health import (
@@ -14,12 +14,23 @@ from coordinator_api.group.health import (
     HealthLevel,
     ObservedCluster,
     ObservedCopy,
+    ObservedWarmUp,
     ReasonCode,
+    RefusedCalls,
 )
-from coordinator_api.group.health_rules import ENDS_COUNT_MS, OWNERLESS_AFTER_MS, SLOW_REBALANCE_MS, health_of
+from coordinator_api.group.health_rules import (
+    ENDS_COUNT_MS,
+    LONG_WARM_UP_MS,
+    OWNERLESS_AFTER_MS,
+    REFUSALS_COUNT_MS,
+    SLOW_REBALANCE_MS,
+    WARM_UP_STALLED_MS,
+    health_of,
+)
 from coordinator_api.group.image import (
     ClassicGroupMember,
     ClassicGroupMembers,
+    DefinitionOrigin,
     GroupImage,
     HeldRebalance,
     InstanceEnd,
@@ -29,7 +40,7 @@ from coordinator_api.group.image import (
     RebalanceEnd,
 )
 from coordinator_api.group.notices import GroupNotices, ProcessNotice
-from coordinator_api.group.reported_flow import FlowHistory, FlowPoint
+from coordinator_api.group.reported_flow import Flow, FlowHistory, FlowPoint
 from coordinator_api.group.states import GroupState, RebalanceOutcome, RemovalReason
 from streams_runtime.common.notices import NoticeCode
 
@@ -290,6 +301,96 @@ def test_should_tell_a_group_that_was_stopped_from_one_that_failed() -> None:
     )
     failed = health(replace(EMPTY, ends=(ORDERS_1,)), copies=())
     assert [reason.code for reason in failed.reasons] == [ReasonCode.INSTANCE_FAILED, ReasonCode.NO_INSTANCES]
+
+
+@pytest.mark.parametrize(
+    ("failure", "text", "action"),
+    [
+        (
+            MemberFailure("OSError", "[Errno 28] No space left on device: 'x'"),
+            "Instance orders-1 failed, because its disk is full: OSError: [Errno 28] No space left on device: 'x'.",
+            "Free space on the disk of its state.dir or of the log that it writes, and start it again.",
+        ),
+        (
+            MemberFailure("MemoryError", "the record is orders-0 at offset 7"),
+            "Instance orders-1 failed, because its memory ran out: MemoryError: the record is orders-0 at offset 7.",
+            "Give it more memory, or fewer threads or smaller caches, and start it again.",
+        ),
+        (
+            MemberFailure("KeyError", "'amount'; the record is orders-0 at offset 7"),
+            "Instance orders-1 failed: KeyError: 'amount'; the record is orders-0 at offset 7.",
+            "Mend the code or the record, and start it again: it fails at the same record until then. To go on without "
+            "such records, set its exception handler to dead_letter or log_and_continue.",
+        ),
+    ],
+)
+def test_should_name_the_cause_that_an_error_shows(failure: MemberFailure, text: str, action: str) -> None:
+    (reason,) = health(replace(STABLE, ends=(replace(ORDERS_1, failure=failure),))).reasons
+    assert (reason.text, reason.what_to_do) == (text, action)
+
+
+def test_should_show_an_expired_token_while_it_is_used_and_while_it_explains_a_lost_instance() -> None:
+    expired = RefusedCalls("assignor/1.0", "their token shop expired at noon", 3, 60, 80)
+    lost = (InstanceEnd("p1", "orders-1", 70, RemovalReason.SESSION_EXPIRED),)
+    later_ms = 81 + REFUSALS_COUNT_MS
+    assert only(health(refused_tokens=expired, now_ms=90)) == (HealthLevel.DEGRADED, ReasonCode.TOKEN_EXPIRED)
+    assert health(refused_tokens=expired, now_ms=later_ms) == GroupHealth()
+    found = health(replace(EMPTY, ends=lost), refused_tokens=expired, copies=(), now_ms=later_ms)
+    assert [(reason.level, reason.code) for reason in found.reasons] == [
+        (HealthLevel.BROKEN, ReasonCode.TOKEN_EXPIRED),
+        (HealthLevel.BROKEN, ReasonCode.INSTANCE_LOST),
+        (HealthLevel.BROKEN, ReasonCode.NO_INSTANCES),
+    ]
+
+
+def test_should_show_a_refused_application_until_its_definition_is_taken_or_for_ten_minutes() -> None:
+    refused = RefusedCalls("assignor/1.0 (ada@host)", "subtopology 0 reads other topics", 2, 60, 80)
+    assert only(health(refused_definitions=refused, now_ms=90)) == (HealthLevel.DEGRADED, ReasonCode.OTHER_APPLICATION)
+    assert health(refused_definitions=refused, now_ms=81 + REFUSALS_COUNT_MS) == GroupHealth()
+    taken = replace(STABLE, origin=DefinitionOrigin("ada", 85))
+    assert health(taken, refused_definitions=refused, now_ms=90) == GroupHealth()
+
+
+def test_should_show_a_warm_up_that_has_read_nothing_since_the_rebalance_or_lasts_very_long() -> None:
+    task, now_ms = TaskId(0, 1), 10_000_000
+    at_ms = now_ms - WARM_UP_STALLED_MS
+
+    def found(since_ms: int, progress_ms: int | None, rebalanced_at_ms: int = at_ms) -> list[str]:
+        warm_up = ObservedWarmUp(task, "b", since_ms, progress_ms)
+        reasons = health(warm_ups=(warm_up,), rebalanced_at_ms=rebalanced_at_ms, now_ms=now_ms).reasons
+        return [f"{reason.code} {reason.text.partition(':')[0]}" for reason in reasons]
+
+    assert found(at_ms, None) == ["WARM_UP_STALLED Warm-ups make no progress"]
+    assert found(at_ms, at_ms) == ["WARM_UP_STALLED Warm-ups make no progress"]
+    assert found(at_ms, at_ms + 1) == []
+    assert found(at_ms + 1, None, at_ms + 1) == []
+    assert found(now_ms - LONG_WARM_UP_MS, at_ms + 1) == ["WARM_UP_STALLED Warm-ups do not end"]
+
+
+def test_should_count_the_instances_of_each_release() -> None:
+    image = replace(STABLE, members=members("a-1-t1", "a-1-t2", "b"))
+    (reason,) = health(image, releases={"a-1-t1": "1.1", "a-1-t2": "1.1", "b": "1.0"}, mixed_since_ms=7).reasons
+    assert (reason.code, reason.since_ms, reason.where) == (ReasonCode.MIXED_RELEASES, 7, ("b",))
+    assert "1.1 on 2, 1.0 on 1" in reason.text
+
+
+def test_should_wait_for_members_that_are_silent_since_the_coordinator_was_started() -> None:
+    (reason,) = health(unheard=("a",), opened_at_ms=7).reasons
+    assert (reason.level, reason.code, reason.since_ms, reason.where) == ("busy", "COORDINATOR_RESTARTED", 7, ("a",))
+    assert "1 of 2 members have not sent a request since" in reason.text
+
+
+def test_should_tell_one_hot_task_from_a_lag_of_all_tasks() -> None:
+    flow = FlowHistory(tuple(FlowPoint(10_000 * at, 100 * at, 0, 850.4) for at in range(8)))
+
+    def found(*lags: int) -> tuple[str, tuple[str, ...]]:
+        flows = {TaskId(0, number): Flow(lag, 0, 5.0, None) for number, lag in enumerate(lags)}
+        (reason,) = health(flow=flow, task_flows=flows).reasons
+        return reason.code, reason.where
+
+    assert found(100, 600) == (ReasonCode.HOT_PARTITION, ("0_1",))
+    assert found(300, 400) == (ReasonCode.LAG_GROWS, ())
+    assert found(700) == (ReasonCode.LAG_GROWS, ()), "there is no other task"
 
 
 def test_should_say_that_the_input_lag_grows() -> None:

@@ -109,9 +109,16 @@ def test_should_refuse_every_other_token(service: ServiceProcess, what: str) -> 
 
 
 def test_should_refuse_a_token_when_it_has_expired_although_it_knows_it(service: ServiceProcess) -> None:
-    short = signed(exp=int(time.time()) + 2)
-    assert status(service, short) == 200
-    wait_for(lambda: status(service, short) == 401)
+    short = signed(exp=int(time.time()) + 2, scope="assignor:member:*")
+    with service.client(signed(scope="assignor:operator:*")) as operator:
+        operator.put("/v1/groups/g", json=definition())
+        assert status(service, short, "/v1/groups/g") == 200
+        wait_for(lambda: status(service, short, "/v1/groups/g") == 401)
+        assert operator.get("/v1/groups/g").json()["health"]["level"] == "busy", "only calls of members count"
+        with service.client(short) as member:
+            member.post("/v1/groups/g/heartbeat", json={"members": {"m": {"generation_id": 1}}})
+        (expired, _) = operator.get("/v1/groups/g").json()["health"]["reasons"]
+    assert expired["code"] == "TOKEN_EXPIRED"
 
 
 class Clock:

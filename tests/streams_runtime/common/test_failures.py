@@ -53,6 +53,15 @@ def wrapped(cause: Exception) -> StreamsRuntimeError:
     ("error", "report"),
     [
         (wrapped(raised(ValueError("no amount"))), ReportedFailure("ValueError", "no amount", PLACE, "0_1")),
+        (
+            ProcessingFailed("processing failed", TASK, "lines-0 at offset 7"),
+            ReportedFailure(
+                "streams_runtime.common.errors.ProcessingFailed",
+                f"task [{TASK}] processing failed; the record is lines-0 at offset 7",
+                None,
+                "0_1",
+            ),
+        ),
         (with_task(raised(KeyError("x")), TASK), ReportedFailure("KeyError", "'x'", PLACE, "0_1")),
         (with_task(wrapped(raised(NoAmount())), TASK), ReportedFailure(f"{__name__}.NoAmount", "", PLACE, "0_1")),
         (raised(ValueError("a\nb\x1b[2J")), ReportedFailure("ValueError", "a b [2J", PLACE)),
