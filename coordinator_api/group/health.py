@@ -38,6 +38,7 @@ class HealthLevel(StrEnum):
 class ReasonCode(StrEnum):
     """The kinds of reasons. Within one level, a kind with more weight comes first."""
 
+    STORE_FAILS = "STORE_FAILS"
     TOKEN_EXPIRED = "TOKEN_EXPIRED"  # noqa: S105 (the name of a reason)
     MISSING_SOURCE_TOPICS = "MISSING_SOURCE_TOPICS"
     REBALANCE_FAILED = "REBALANCE_FAILED"
@@ -156,6 +157,13 @@ class ObservedCluster:
     topology_error: str | None = None
 
 
+class ObservedStore(NamedTuple):
+    """A store that takes no changes. `problem`: the reason, without secrets."""
+
+    problem: str
+    since_ms: int
+
+
 @dataclass(frozen=True, slots=True)
 class ObservedCopy:
     """One copy of a task. `lag`: in records; negative if the task runs or if the lag is not known, None if the task has
@@ -197,7 +205,8 @@ class RefusedCalls:
 class GroupObservation:
     """What the service knows about a group. `now_ms`: the present time.
 
-    `notices`: of the last day, the newest first. `ownerless`: the number of tasks that no member owns.
+    `store`: None while the store of the service takes changes, as far as it is known. `notices`: of the last day, the
+    newest first. `ownerless`: the number of tasks that no member owns.
     `ownerless_since_ms`: the time since which the first of them has had no owner. `rebalancing_since_ms`: the start of
     the present rebalance. `rebalanced_at_ms`: the end of the last rebalance. Both are None if this process has not seen
     them. `flow`: the flow of the group in the last hour. `task_flows`: the flow of each active task while the lag of
@@ -215,6 +224,7 @@ class GroupObservation:
     image: GroupImage
     now_ms: int
     cluster: ObservedCluster = field(default_factory=ObservedCluster)
+    store: ObservedStore | None = None
     notices: Sequence[ReceivedNotice] = ()
     ownerless: int = 0
     ownerless_since_ms: int | None = None

@@ -130,6 +130,20 @@ def _failure(seen: GroupObservation, last: LastRebalance) -> HealthReason:
     return _broken(seen, ReasonCode.REBALANCE_FAILED, text, action, command, where=(topic,))
 
 
+def _failing_store(seen: GroupObservation) -> Reasons:
+    if seen.store is not None:
+        at_rest = seen.image.state in (GroupState.STABLE, GroupState.EMPTY)
+        yield HealthReason(
+            HealthLevel.DEGRADED if at_rest else HealthLevel.BROKEN,
+            ReasonCode.STORE_FAILS,
+            f"The database of the coordinator takes no changes: {seen.store.problem}. Members keep the tasks they "
+            "have, and nobody takes over the tasks of a member that ends.",
+            "Mend the database or free space on its disk: the coordinator then goes on by itself. Its log has the "
+            "whole error.",
+            since_ms=seen.store.since_ms,
+        )
+
+
 def _expired_tokens(seen: GroupObservation) -> Reasons:
     """Yields a reason while members call with expired tokens. An instance that ended because of its token cannot report
     its error, so the reason also holds while its end counts.
@@ -653,6 +667,7 @@ def _broken(
 
 
 _RULES: tuple[Callable[[GroupObservation], Reasons], ...] = (
+    _failing_store,
     _expired_tokens,
     _ended_instances,
     _other_application,

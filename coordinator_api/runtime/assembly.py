@@ -18,6 +18,7 @@ from coordinator_api.runtime.clusters import Clusters
 from coordinator_api.runtime.coordinator import Coordinator
 from coordinator_api.runtime.durable_group import GroupEnvironment
 from coordinator_api.runtime.rebalance_runner import RebalanceResources
+from coordinator_api.runtime.store_access import StoreReadiness
 from coordinator_api.settings import Settings
 from coordinator_api.store.opening import OpenStore, open_store
 from coordinator_api.workers.worker_pool import ServiceWorkers
@@ -73,6 +74,7 @@ def _coordinator(
         metadata_max_age_ms=settings.cluster_metadata_max_age_ms,
         metrics=metrics,
         quotas=Quotas(settings, is_tenant),
+        readiness=StoreReadiness(store.repository, clock.now_ms),
     )
     rebalances = RebalanceResources(
         assignors, workers.rebalances, clusters, clock, settings.group_max_partitions, settings.task_assignor_timeout_ms

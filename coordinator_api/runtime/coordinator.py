@@ -96,7 +96,7 @@ class Coordinator:
         self.long_polls = Admission(self.settings.longpoll_max_count, "longpoll.max.count")
         self.computations = Admission(self.settings.computation_max_count, "computation.max.count")
         self.descriptions = asyncio.Semaphore(DESCRIPTIONS_AT_ONE_TIME)
-        self.store = StoreReadiness(opened.repository)
+        self.store = self._environment.readiness or StoreReadiness(opened.repository, self._environment.clock.now_ms)
         self.recordings = Recordings(opened.repository)
         self.groups: dict[str, GroupRuntime] = {}
         self.unreadable: dict[str, str] = {}
@@ -393,6 +393,7 @@ class Coordinator:
         if self._giving_away is not None:
             await asyncio.wait((self._giving_away,))
         await asyncio.gather(*(runtime.close() for runtime in self.groups.values()))
+        self.store.close()
         await self._resources.aclose()
         self.closed = True
 

@@ -33,6 +33,7 @@ from coordinator_api.lease.owned_groups import GroupLease, not_here
 from coordinator_api.metrics import Metrics
 from coordinator_api.runtime.admission import Backlog, Quotas
 from coordinator_api.runtime.held_requests import GroupsOfConnections, Watching
+from coordinator_api.runtime.store_access import StoreReadiness
 from coordinator_api.runtime.telemetry import GroupTelemetry
 from coordinator_api.store.repository import GroupLog, Recording, RecordingNote, Repository
 from coordinator_api.store.store_errors import DamagedLog, NotOwner, StoreError
@@ -43,7 +44,8 @@ class GroupEnvironment:
     """The objects that all groups of one service share.
 
     `compaction_bytes`: the size from which a group's log is rewritten as one snapshot. `metadata_max_age_ms`: the
-    interval at which a group's cluster is polled.
+    interval at which a group's cluster is polled. `readiness`: checks the store after a commit has failed; None if
+    nobody has to know.
     """
 
     repository: Repository
@@ -56,6 +58,7 @@ class GroupEnvironment:
     connections: GroupsOfConnections = field(default_factory=GroupsOfConnections)
     quotas: Quotas = field(default_factory=Quotas)
     watching: Watching = field(default_factory=Watching)
+    readiness: StoreReadiness | None = None
 
 
 RecordingFor = Callable[[Response], Recording | None]

@@ -29,7 +29,7 @@ from coordinator_api.group import events
 from coordinator_api.group.description import GroupDescription
 from coordinator_api.group.events import Event, HeartbeatOrFetch
 from coordinator_api.group.group import Group
-from coordinator_api.group.health import GroupObservation, ObservedCluster, ObservedWarmUp
+from coordinator_api.group.health import GroupObservation, ObservedCluster, ObservedStore, ObservedWarmUp
 from coordinator_api.group.health_rules import health_of
 from coordinator_api.group.image import GroupImage
 from coordinator_api.group.notices import GroupNotices, ProcessNotice, ReceivedNotice
@@ -116,6 +116,7 @@ class GroupRuntime:
         self._telemetry = telemetry
         self._connections = environment.connections
         self._watching = environment.watching
+        self._readiness = environment.readiness
         self._unreadable = unreadable
         self._closed = False
         self._ticking: asyncio.Task[None] | None = None
@@ -258,11 +259,13 @@ class GroupRuntime:
         """Returns what this process knows about the group, without the lags of task copies."""
         cluster, standing, since_ms = self.cluster, self._standing, self._standing.ownerless_since_ms
         group, members = self.group, self.image.members
+        store = None if self._readiness is None else self._readiness.known
         return GroupObservation(
             group_id=self.group_id,
             image=self.image,
             now_ms=self._clock.now_ms(),
             cluster=ObservedCluster(None, cluster.error, cluster.failing_since_ms, cluster.topology_error),
+            store=None if store is None else ObservedStore(store.text, store.since_ms),
             notices=self.notices(),
             ownerless=len(since_ms),
             ownerless_since_ms=min(since_ms.values(), default=None),
@@ -440,6 +443,8 @@ class GroupRuntime:
         self._watching.changed(self.group_id)
 
     def _failed(self) -> None:
+        if self._readiness is not None and not self._closed:
+            self._readiness.suspect()
         if self._queue.end is None:
             self._tick_later()
         else:

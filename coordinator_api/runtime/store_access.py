@@ -1,6 +1,7 @@
 """Limits two uses of the store by callers: the readiness check, and reads of recorded rebalances.
 
 - The readiness check is a write and a read. The check runs at most once a second, and all callers share its result.
+  After a failed check or a failed commit, the check is repeated until the store can be used again.
 - Recorded rebalances are read for few callers at one time, and are unpacked and sent in pieces. Callers share a few
   slots, because hundreds of callers may request recordings at the same time and receive the pieces slowly. A caller
   needs a slot to read from the database and to unpack each piece. While a caller receives a piece, the caller needs no
@@ -8,7 +9,8 @@
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
+from typing import NamedTuple
 
 from coordinator_api.store.recorded_documents import expanded
 from coordinator_api.store.repository import Repository
@@ -28,11 +30,29 @@ Each check is a write, and a caller needs no token to request a check.
 """
 
 
-class StoreReadiness:
-    """Checks whether the store of a service is ready. Use `StoreReadiness` on the service's event loop."""
+class StoreProblem(NamedTuple):
+    """The reason why the store cannot be used, without secrets, and the time since which this is known."""
 
-    def __init__(self, repository: Repository, within_s: float = WITHIN_S, holds_for_s: float = HOLDS_FOR_S) -> None:
+    text: str
+    since_ms: int
+
+
+class StoreReadiness:
+    """Checks whether the store of a service is ready. Use `StoreReadiness` on the service's event loop. `now_ms`: the
+    clock of the service. `known`: the problem that the last check has found; None if it found none.
+    """
+
+    def __init__(
+        self,
+        repository: Repository,
+        now_ms: Callable[[], int],
+        within_s: float = WITHIN_S,
+        holds_for_s: float = HOLDS_FOR_S,
+    ) -> None:
+        self.known: StoreProblem | None = None
         self._repository = repository
+        self._now_ms = now_ms
+        self._watch: asyncio.Task[None] | None = None
         self._within_s = within_s
         self._holds_for_s = holds_for_s
         self._check: asyncio.Task[None] | None = None
@@ -53,15 +73,44 @@ class StoreReadiness:
             self._check = asyncio.create_task(self._check_store())
         await asyncio.wait((self._check,), timeout=within_s)
         if self._check is not None:
-            return f"it has not answered for {within_s:g} s"
+            silent = f"it has not answered for {within_s:g} s"
+            self._found(silent)
+            return silent
         return self._problem
+
+    def suspect(self) -> None:
+        """Check the store now, because a commit has failed, and repeat the check until the store can be used."""
+        if self._watch is None:
+            self._checked_at_s = None
+            self._watch = asyncio.create_task(self._repeat(0.0))
+
+    def close(self) -> None:
+        """Stop repeating the check."""
+        if self._watch is not None:
+            self._watch.cancel()
+
+    async def _repeat(self, pause_s: float) -> None:
+        try:
+            is_usable = False
+            while not is_usable:
+                await asyncio.sleep(pause_s)
+                is_usable = await self.problem() is None
+                pause_s = HOLDS_FOR_S
+        finally:
+            self._watch = None
+
+    def _found(self, problem: str) -> None:
+        self.known = StoreProblem(problem, self._now_ms() if self.known is None else self.known.since_ms)
+        if self._watch is None:
+            self._watch = asyncio.create_task(self._repeat(HOLDS_FOR_S))
 
     async def _check_store(self) -> None:
         try:
             await self._repository.check()
-            self._problem = None
+            self._problem = self.known = None
         except StoreError as error:
             self._problem = error.in_public
+            self._found(self._problem)
         finally:
             self._checked_at_s = asyncio.get_running_loop().time()
             self._check = None

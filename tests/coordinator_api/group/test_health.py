@@ -14,6 +14,7 @@ from coordinator_api.group.health import (
     HealthLevel,
     ObservedCluster,
     ObservedCopy,
+    ObservedStore,
     ObservedWarmUp,
     ReasonCode,
     RefusedCalls,
@@ -327,6 +328,14 @@ def test_should_tell_a_group_that_was_stopped_from_one_that_failed() -> None:
 def test_should_name_the_cause_that_an_error_shows(failure: MemberFailure, text: str, action: str) -> None:
     (reason,) = health(replace(STABLE, ends=(replace(ORDERS_1, failure=failure),))).reasons
     assert (reason.text, reason.what_to_do) == (text, action)
+
+
+def test_should_show_a_store_that_takes_no_changes_as_broken_when_a_rebalance_waits_for_it() -> None:
+    full = ObservedStore("its disk is full", 7)
+    (reason,) = health(store=full).reasons
+    assert (reason.level, reason.code, reason.since_ms) == (HealthLevel.DEGRADED, ReasonCode.STORE_FAILS, 7)
+    waiting = replace(STABLE, state=GroupState.COMPLETING_REBALANCE)
+    assert health(waiting, store=full).level is HealthLevel.BROKEN
 
 
 def test_should_show_an_expired_token_while_it_is_used_and_while_it_explains_a_lost_instance() -> None:
