@@ -105,7 +105,8 @@ def _missing_topics(seen: GroupObservation, last: LastRebalance) -> HealthReason
     missing = last.basis.missing_topics
     then = "the coordinator then starts a rebalance." if seen.image.members else "then start the members again."
     text = f"Source topics are missing on {seen.cluster.address or 'the cluster'}: {_listed(missing)}."
-    return _broken(seen, ReasonCode.MISSING_SOURCE_TOPICS, text, f"Create them; {then}", where=missing)
+    command = f"assignor topics create {missing[0]}" if missing else None
+    return _broken(seen, ReasonCode.MISSING_SOURCE_TOPICS, text, f"Create them; {then}", command, missing)
 
 
 def _failure(seen: GroupObservation, last: LastRebalance) -> HealthReason:
@@ -424,7 +425,8 @@ def _growing_lag(seen: GroupObservation) -> Reasons:
             ReasonCode.LAG_GROWS,
             f"The input lag grows: {newest.lag:,} records wait, {newest.lag - first.lag:,} more than "
             f"{duration_text(newest.at_ms - since_ms)} ago, and {newest.per_s or 0:,.0f} a second are processed.",
-            "All tasks are behind: add instances or stream threads, or make the function that takes longest faster",
+            "Add instances or stream threads, up to the number of tasks, or make the function that takes longest "
+            "faster",
             f"assignor groups lag {seen.group_id}",
             since_ms=since_ms,
             count=newest.lag,

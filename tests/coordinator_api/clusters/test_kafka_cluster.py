@@ -110,7 +110,7 @@ def test_should_start_a_rebalance_when_a_missing_topic_appears(client: httpx.Cli
     assert (waiting["state"], waiting["error"]) == ("Stable", "INCOMPLETE_SOURCE_TOPIC_METADATA")
     assert waiting["advice"] == (
         f"Source topics are missing on kafka {kafka_broker.bootstrap_servers}: {application.topic}. "
-        "Create them; the coordinator then starts a rebalance."
+        f"Create them; the coordinator then starts a rebalance: `assignor topics create {application.topic}`."
     )
     assert member.active == ("0_0", "0_1", "0_2")
     assert (running["reason"], running["error"]) == (f"topic {application.topic} appeared, partitions 3", None)

@@ -49,7 +49,7 @@ async def test_should_wait_for_a_missing_topic_and_start_a_rebalance_when_it_app
         assert shown["last_rebalance"]["missing_topics"] == [TOPIC]
         assert shown["advice"] == (
             f"Source topics are missing on fake somewhere:9092: {TOPIC}. "
-            "Create them; the coordinator then starts a rebalance."
+            f"Create them; the coordinator then starts a rebalance: `assignor topics create {TOPIC}`."
         )
         await group.some_looks()
         assert group.runtime.group.image.generation_id == 1
