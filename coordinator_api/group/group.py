@@ -181,6 +181,11 @@ class Group:
         """The members that have sent no request since the group was read from the store."""
         return frozenset(self._liveness.unheard)
 
+    @property
+    def broken_connections(self) -> tuple[frozenset[str], int] | None:
+        """The members whose connections are broken, and the time of the first break; None if there are none."""
+        return self._liveness.connections.broken()
+
     def history(self) -> tuple[str, ...]:
         """Returns the last records that the group applied, oldest first. Each line has the form `<ms> <event> ->
         <state> generation <n>`.

@@ -44,6 +44,7 @@ class ReasonCode(StrEnum):
     REBALANCE_FAILED = "REBALANCE_FAILED"
     INSTANCE_FAILED = "INSTANCE_FAILED"  # after REBALANCE_FAILED, because a failed rebalance ends the instances
     INSTANCE_LOST = "INSTANCE_LOST"
+    CONNECTIONS_BROKEN = "CONNECTIONS_BROKEN"
     OTHER_APPLICATION = "OTHER_APPLICATION"
     """Another application with the same application.id was refused."""
 
@@ -214,10 +215,11 @@ class GroupObservation:
     `refused_tokens`: calls of members with expired tokens. `releases`: the release of this program that each present
     member runs; empty if all run one release. `mixed_since_ms`: the time since which the releases differ.
     `opened_at_ms`: the time at which this process read the group from the store. `unheard`: the members that have sent
-    no request since then. `warm_ups`: the warm-ups of the last rebalance. `missing_topics`: the source topics that the
-    definition's own cluster lacks; empty if the definition names a cluster. `instances`: the names of instances by
-    their process ids, as far as the caller knows them. `copies`: None if the caller has not computed the lags.
-    `acceptable_lag`: the config acceptable.recovery.lag, in records.
+    no request since then. `disconnected`: the members whose connections are broken, and who have not been removed.
+    `disconnected_since_ms`: the time of the first break. `warm_ups`: the warm-ups of the last rebalance.
+    `missing_topics`: the source topics that the definition's own cluster lacks; empty if the definition names a
+    cluster. `instances`: the names of instances by their process ids, as far as the caller knows them. `copies`: None
+    if the caller has not computed the lags. `acceptable_lag`: the config acceptable.recovery.lag, in records.
     """
 
     group_id: str
@@ -238,6 +240,8 @@ class GroupObservation:
     mixed_since_ms: int | None = None
     opened_at_ms: int | None = None
     unheard: Sequence[str] = ()
+    disconnected: Sequence[str] = ()
+    disconnected_since_ms: int | None = None
     warm_ups: Sequence[ObservedWarmUp] = ()
     missing_topics: tuple[str, ...] = ()
     instances: Mapping[str, str] = field(default_factory=dict)

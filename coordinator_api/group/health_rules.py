@@ -37,6 +37,9 @@ SLOW_REBALANCE_MS = 60_000
 ENDS_COUNT_MS = 86_400_000
 """The time for which the end of an instance is a reason, if no other instance takes its place."""
 
+BROKEN_AFTER_MS = 1_000
+"""A process may open a new connection at once, so a connection that broke just now is no reason."""
+
 REFUSALS_COUNT_MS = 600_000
 """The time for which refused calls are a reason, from the last of them."""
 
@@ -223,6 +226,23 @@ def _ended_instances(seen: GroupObservation) -> Reasons:
             "too little memory. Start it again."
         )
         yield _of_ends(level, ReasonCode.INSTANCE_LOST, lost, action)
+
+
+def _broken_connections(seen: GroupObservation) -> Reasons:
+    """Yields a reason for members that are missed but not removed yet, because most connections of the group broke."""
+    count, since_ms = len(seen.disconnected), seen.disconnected_since_ms
+    if count and since_ms is not None and seen.now_ms - since_ms >= BROKEN_AFTER_MS:
+        yield HealthReason(
+            HealthLevel.DEGRADED,
+            ReasonCode.CONNECTIONS_BROKEN,
+            f"The connections of {count:,} of {len(seen.image.members):,} members broke, and they have not come back: "
+            f"{_listed(seen.disconnected)}. Either the network is broken, or each process has ended: {_KILLED}.",
+            "See whether the processes run. They are removed after their session.timeout.ms, or come back by "
+            "themselves with the network.",
+            since_ms=since_ms,
+            where=tuple(seen.disconnected[:_MOST_PLACES]),
+            count=count,
+        )
 
 
 def _bad_ends(seen: GroupObservation) -> list[InstanceEnd]:
@@ -672,6 +692,7 @@ _RULES: tuple[Callable[[GroupObservation], Reasons], ...] = (
     _failing_store,
     _expired_tokens,
     _ended_instances,
+    _broken_connections,
     _other_application,
     _failed_rebalance,
     _no_instances,

@@ -144,6 +144,15 @@ class MemberConnections:
         if most_were_lost and not self.most_are_lost:
             self.came_back_ms = now_ms
 
+    def broken(self) -> tuple[frozenset[str], int] | None:
+        """Returns the members whose connections are broken and who have not come back, and the time of the first break;
+        None if there are none.
+        """
+        if not self.lost:
+            return None
+        members = (self.members.get(key, frozenset()) for key in self.lost)
+        return frozenset().union(*members), min(self.lost.values())
+
     def due(self, grace_ms: int, now_ms: int) -> tuple[int, ...]:
         """Returns the broken connections whose members have not come back in time."""
         if self.most_are_lost:

@@ -259,6 +259,7 @@ class GroupRuntime:
         """Returns what this process knows about the group, without the lags of task copies."""
         cluster, standing, since_ms = self.cluster, self._standing, self._standing.ownerless_since_ms
         group, members = self.group, self.image.members
+        broken = group.broken_connections or (frozenset(), None)
         store = None if self._readiness is None else self._readiness.known
         return GroupObservation(
             group_id=self.group_id,
@@ -280,6 +281,8 @@ class GroupRuntime:
             mixed_since_ms=self.callers.mixed_since_ms,
             opened_at_ms=group.opened_at_ms,
             unheard=sorted(group.unheard & members.keys()),
+            disconnected=sorted(broken[0] & members.keys()),
+            disconnected_since_ms=broken[1],
             warm_ups=[
                 ObservedWarmUp(task, member_id, warming_ms, group.progress_ms(member_id, task))
                 for (task, member_id), warming_ms in standing.warming_since_ms.items()

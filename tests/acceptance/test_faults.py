@@ -68,7 +68,7 @@ class Ticking(Processor[str, str]):
         context.schedule(100, PunctuationType.WALL_CLOCK_TIME, self.tick)
 
     def tick(self, _at_ms: int) -> None:
-        raise RuntimeError("the disk of the shop is gone")
+        raise RuntimeError("the shop is closed")
 
     def process(self, record: Record[str, str]) -> None:
         pass
@@ -133,6 +133,14 @@ def test_should_say_what_was_seen_of_a_killed_process_and_the_candidates(stage: 
     stage.wait_until_runs("kill", members=2)
     process.kill()
     stage.assert_shown("kill", row)
+
+
+@fault("SIGKILL of the only instance, or a broken network")
+def test_should_show_that_the_only_instance_is_missed_before_its_session_ends(stage: Stage, row: Row) -> None:
+    process = stage.start_process(stage.application("only", passed_on("only"), session_timeout_ms=60_000))
+    stage.wait_until_runs("only")
+    process.kill()
+    stage.assert_shown("only", row)
 
 
 @fault("Missing topic")

@@ -20,6 +20,7 @@ from coordinator_api.group.health import (
     RefusedCalls,
 )
 from coordinator_api.group.health_rules import (
+    BROKEN_AFTER_MS,
     ENDS_COUNT_MS,
     LONG_WARM_UP_MS,
     OWNERLESS_AFTER_MS,
@@ -336,6 +337,13 @@ def test_should_show_a_store_that_takes_no_changes_as_broken_when_a_rebalance_wa
     assert (reason.level, reason.code, reason.since_ms) == (HealthLevel.DEGRADED, ReasonCode.STORE_FAILS, 7)
     waiting = replace(STABLE, state=GroupState.COMPLETING_REBALANCE)
     assert health(waiting, store=full).level is HealthLevel.BROKEN
+
+
+def test_should_show_members_with_broken_connections_that_are_not_removed_yet() -> None:
+    broken: dict[str, Any] = {"disconnected": ("a",), "disconnected_since_ms": NOW_MS - BROKEN_AFTER_MS}
+    (reason,) = health(**broken).reasons
+    assert (reason.level, reason.code, reason.where) == ("degraded", "CONNECTIONS_BROKEN", ("a",))
+    assert health(**broken, now_ms=NOW_MS - 1) == GroupHealth()
 
 
 def test_should_show_an_expired_token_while_it_is_used_and_while_it_explains_a_lost_instance() -> None:
