@@ -39,7 +39,7 @@ def test_should_end_with_the_error_when_a_processor_fails_and_nobody_says_otherw
         "process_id": str(instance.process_id),
         "reason": "left",
         "error": "ValueError",
-        "message": "a poisoned line",
+        "message": "a poisoned line; the record is lines-0 at offset 0",
         "place": f"word_counting.py:{line}, in process",
         "task": "0_0",
         "present": False,
@@ -59,7 +59,9 @@ def test_should_end_every_instance_when_the_handler_says_shutdown_application(gr
     assert second.wait(TIMEOUT_S) is InstanceState.ERROR
     assert len(first.errors + second.errors) == 1, "one failed, the other was told"
     ends = group.client.describe(group.id)["ends"]
-    assert sorted(end["message"] or "" for end in ends) == ["", "a poisoned line"]
+    assert sorted(end["message"] or "" for end in ends) == [
+        *("", "a poisoned line; the record is lines-0 at offset 0"),
+    ]
 
 
 def test_should_wait_for_topics_that_the_leader_creates_a_moment_later(group: Group, tmp_path: Path) -> None:
