@@ -177,9 +177,9 @@ class Group:
         return self._liveness.opened_at_ms
 
     @property
-    def unheard(self) -> frozenset[str]:
+    def silent_members(self) -> frozenset[str]:
         """The members that have sent no request since the group was read from the store."""
-        return frozenset(self._liveness.unheard)
+        return frozenset(self._liveness.silent_members)
 
     @property
     def broken_connections(self) -> tuple[frozenset[str], int] | None:

@@ -214,8 +214,8 @@ class GroupObservation:
     the group grows; else empty. `refused_definitions`: definitions of another application with this id.
     `refused_tokens`: calls of members with expired tokens. `releases`: the release of this program that each present
     member runs; empty if all run one release. `mixed_since_ms`: the time since which the releases differ.
-    `opened_at_ms`: the time at which this process read the group from the store. `unheard`: the members that have sent
-    no request since then. `disconnected`: the members whose connections are broken, and who have not been removed.
+    `opened_at_ms`: the time at which this process read the group from the store. `silent_members`: the members that
+    have sent no request since then. `disconnected`: the members with broken connections that have not been removed.
     `disconnected_since_ms`: the time of the first break. `warm_ups`: the warm-ups of the last rebalance.
     `missing_topics`: the source topics that the definition's own cluster lacks; empty if the definition names a
     cluster. `instances`: the names of instances by their process ids, as far as the caller knows them. `copies`: None
@@ -239,7 +239,7 @@ class GroupObservation:
     releases: Mapping[str, str] = field(default_factory=dict)
     mixed_since_ms: int | None = None
     opened_at_ms: int | None = None
-    unheard: Sequence[str] = ()
+    silent_members: Sequence[str] = ()
     disconnected: Sequence[str] = ()
     disconnected_since_ms: int | None = None
     warm_ups: Sequence[ObservedWarmUp] = ()

@@ -509,7 +509,7 @@ def _mixed_releases(seen: GroupObservation) -> Reasons:
 
 
 def _restarted(seen: GroupObservation) -> Reasons:
-    silent = len(seen.unheard)
+    silent = len(seen.silent_members)
     if silent:
         yield HealthReason(
             HealthLevel.BUSY,
@@ -519,7 +519,7 @@ def _restarted(seen: GroupObservation) -> Reasons:
             "Wait: a member that stays silent for its session.timeout.ms is removed. If all stay silent, the address "
             "of the coordinator has changed, or the network is broken.",
             since_ms=seen.opened_at_ms,
-            where=tuple(seen.unheard[:_MOST_PLACES]),
+            where=tuple(seen.silent_members[:_MOST_PLACES]),
             count=silent,
         )
 

@@ -185,7 +185,7 @@ class Liveness:
     `join_timer`: the end of the wait for joins. `fetch_due_ms`: the time by which the members of a stable group have to
     fetch their assignment. `unfetched`: the members that still have to fetch their assignment, each with the generation
     to fetch. `flow_history`: the flow of the group in the last hour. `opened_at_ms`: the time at which the group was
-    read from the store; None if it is new. `unheard`: the members that have sent no request since then.
+    read from the store; None if it is new. `silent_members`: the members that have sent no request since then.
     """
 
     limits: GroupLimits
@@ -197,12 +197,12 @@ class Liveness:
     connections: MemberConnections = field(default_factory=MemberConnections)
     flow_history: FlowHistory = field(default_factory=FlowHistory)
     opened_at_ms: int | None = None
-    unheard: set[str] = field(default_factory=set)
+    silent_members: set[str] = field(default_factory=set)
 
     def copy(self) -> Liveness:
         sessions, unfetched = self.sessions.copy(), self.unfetched.copy()
-        connections, unheard = self.connections.copy(), self.unheard.copy()
-        return replace(self, sessions=sessions, unfetched=unfetched, connections=connections, unheard=unheard)
+        connections, silent = self.connections.copy(), self.silent_members.copy()
+        return replace(self, sessions=sessions, unfetched=unfetched, connections=connections, silent_members=silent)
 
     def request_arrived(
         self,
@@ -220,7 +220,7 @@ class Liveness:
         connection.
         """
         member_id, timeout_ms = member.member_id, member.last_join.session_timeout_ms
-        self.unheard.discard(member_id)
+        self.silent_members.discard(member_id)
         known = self.sessions[member_id]
         belongs = known.connection_id
         if connection_id is not None or belongs in self.connections.lost:
@@ -304,7 +304,7 @@ class Liveness:
         members = image.members.values() if image.led_by is None else ()
         self.sessions = {member.member_id: _first_session(member, now_ms) for member in members}
         self.opened_at_ms = now_ms
-        self.unheard = {member.member_id for member in members if not member.is_away}
+        self.silent_members = {member.member_id for member in members if not member.is_away}
         self._make_next_expiry_exact()
         self.join_timer = None
         if image.state is GroupState.PREPARING_REBALANCE:
@@ -334,7 +334,7 @@ class Liveness:
     def end_session(self, member_id: str, now_ms: int) -> Session:
         """End the session of the member, and return the session."""
         ended = self.sessions.pop(member_id)
-        self.unheard.discard(member_id)
+        self.silent_members.discard(member_id)
         self.connections.move(member_id, ended.connection_id, None, now_ms)
         self.unfetched.pop(member_id, None)
         return ended

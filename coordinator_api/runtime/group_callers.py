@@ -6,6 +6,7 @@ the newest refused call is kept, and because members that are gone are forgotten
 """
 
 import re
+from collections import Counter
 from collections.abc import Callable, Collection, Mapping
 
 from coordinator_api.group.health import RefusedCalls
@@ -25,6 +26,7 @@ class GroupCallers:
     def __init__(self, now_ms: Callable[[], int]) -> None:
         self._now_ms = now_ms
         self._releases: dict[str, str] = {}
+        self._counts: Counter[str] = Counter()  # members by release, so that a join is quick
         self.mixed_since_ms: int | None = None
         self.refused_definitions: RefusedCalls | None = None
         self.refused_tokens: RefusedCalls | None = None
@@ -44,10 +46,16 @@ class GroupCallers:
         found = _RELEASE.match(user_agent)
         if found is None:
             return
-        self._releases[member_id] = found["release"]
-        if len(self._releases) > len(members) + _SPARE:
-            self._releases = {key: release for key, release in self._releases.items() if key in members}
-        if self.mixed_since_ms is None and any(each != found["release"] for each in self._releases.values()):
+        release, before = found["release"], self._releases.get(member_id)
+        if release == before:
+            return
+        self._releases[member_id] = release
+        self._counts[release] += 1
+        if before is not None:
+            self._counts[before] -= 1
+        if len(self._releases) > 2 * len(members) + _SPARE:
+            self._forget_all_but(members)
+        if self.mixed_since_ms is None and sum(count > 0 for count in self._counts.values()) > 1:
             self.mixed_since_ms = self._now_ms()
 
     def releases(self, members: Collection[str]) -> Mapping[str, str]:
@@ -56,11 +64,15 @@ class GroupCallers:
         """
         if self.mixed_since_ms is None:
             return {}
-        known = {key: release for key, release in self._releases.items() if key in members}
-        if len(set(known.values())) > 1:
-            return known
-        self._releases, self.mixed_since_ms = known, None
+        self._forget_all_but(members)
+        if len(self._counts) > 1:
+            return self._releases
+        self.mixed_since_ms = None
         return {}
+
+    def _forget_all_but(self, members: Collection[str]) -> None:
+        self._releases = {key: release for key, release in self._releases.items() if key in members}
+        self._counts = Counter(self._releases.values())
 
 
 def _after(before: RefusedCalls | None, caller: str, why: str, now_ms: int) -> RefusedCalls:

@@ -280,7 +280,7 @@ class GroupRuntime:
             releases=self.callers.releases(members),
             mixed_since_ms=self.callers.mixed_since_ms,
             opened_at_ms=group.opened_at_ms,
-            unheard=sorted(group.unheard & members.keys()),
+            silent_members=sorted(group.silent_members & members.keys()),
             disconnected=sorted(broken[0] & members.keys()),
             disconnected_since_ms=broken[1],
             warm_ups=[

@@ -21,7 +21,7 @@ from tests.recorded import REBALANCES, document, documents
 
 def with_another_output(line: dict[str, Any]) -> dict[str, Any]:
     """The same line, but its recording says that nobody has to rejoin and one more topic is there."""
-    return {**line, "output": {**line["output"], "internal_topics": {"unheard-of": 7}}}
+    return {**line, "output": {**line["output"], "internal_topics": {"silent_members-of": 7}}}
 
 
 class TestAssign:
@@ -132,7 +132,7 @@ class TestCheck:
         ran = assignor("assign", "--check", file, "--format", "wide")
         assert ran.returncode == 1
         assert "equal after decoding  1 of 2 (50.0 %)" in ran.stdout.splitlines()
-        assert f"difference: {file}:2 smoke.4: internal topic unheard-of is None, recorded is 7" in ran.stdout
+        assert f"difference: {file}:2 smoke.4: internal topic silent_members-of is None, recorded is 7" in ran.stdout
 
     def test_should_count_and_show_errors_that_are_equal_but_for_their_text(self, tmp_path: Path) -> None:
         same, other = (document(REBALANCES, id) for id in ("v-201-65.0", "v-201-350.0"))

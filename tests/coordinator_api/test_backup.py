@@ -105,7 +105,7 @@ def described(client: httpx.Client, group_id: str) -> dict[str, Any]:
     document: dict[str, Any] = answered(client, f"/v1/groups/{group_id}").json()
     for member in document["members"]:
         del member["last_heard_ms"], member["fetched"]
-    del document["health"], document["advice"]  # the members have to call before they count as heard
+    del document["health"], document["advice"]  # until the members call, they are silent since the start
     return document
 
 

@@ -155,9 +155,9 @@ def test_should_leave_out_a_round_that_is_dropped_while_it_reads(lived: Lived, m
 @pytest.mark.parametrize(
     ("group", "token", "message"),
     [
-        ("unheard-of", TOKEN, "error: GROUP_ID_NOT_FOUND: "),
+        ("silent_members-of", TOKEN, "error: GROUP_ID_NOT_FOUND: "),
         ("a/b c", TOKEN, "error: "),
-        ("unheard-of", "wrong", "error: "),
+        ("silent_members-of", "wrong", "error: "),
     ],
 )
 def test_should_pass_on_refusals(lived: Lived, tmp_path: Path, group: str, token: str, message: str) -> None:

@@ -392,7 +392,7 @@ def test_should_count_the_instances_of_each_release() -> None:
 
 
 def test_should_wait_for_members_that_are_silent_since_the_coordinator_was_started() -> None:
-    (reason,) = health(unheard=("a",), opened_at_ms=7).reasons
+    (reason,) = health(silent_members=("a",), opened_at_ms=7).reasons
     assert (reason.level, reason.code, reason.since_ms, reason.where) == ("busy", "COORDINATOR_RESTARTED", 7, ("a",))
     assert "1 of 2 members have not sent a request since" in reason.text
 

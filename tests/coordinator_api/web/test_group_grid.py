@@ -122,7 +122,7 @@ def test_should_show_the_part_that_was_asked_for() -> None:
     assert shown(q="APP-10") == [("app-10", ["0_2", "1_0"])]
     assert shown(q="0_10") == [("app-2", ["0_10"])]
     assert shown(q="nothing") == []
-    assert shown(unheard="of") == shown()
+    assert shown(silent_members="of") == shown()
 
 
 def test_should_put_together_what_has_the_same_rack_or_tag() -> None:
