@@ -188,7 +188,7 @@ def test_should_count_late_records(stage: Stage, row: Row) -> None:
 def small_disk(tmp_path: Path) -> Iterator[Path]:
     """A file system of a few megabytes."""
     system, directory = ctypes.CDLL(None, use_errno=True), os.fsencode(tmp_path)
-    if system.mount(b"tmpfs", directory, b"tmpfs", 0, b"size=4m"):
+    if system.mount(b"tmpfs", directory, b"tmpfs", 0, b"size=2m"):
         pytest.skip(f"a small file system cannot be mounted: {os.strerror(ctypes.get_errno())}")
     yield tmp_path
     system.umount2(directory, DETACH)
@@ -201,7 +201,7 @@ def test_should_say_that_the_disk_is_full(stage: Stage, row: Row, small_disk: Pa
     values.to_table(store="values", key_serde=STRING, value_serde=STRING)
     stage.start(stage.application("disk", builder.build(), state_dir=str(small_disk / "state")))
     stage.wait_until_runs("disk")
-    stage.feed("disk", [b"%08d" % number + b"-" * 4_000 for number in range(2_000)])
+    stage.feed("disk", [b"%08d" % number + b"-" * 4_000 for number in range(1_000)])
     stage.assert_shown("disk", row)
 
 
