@@ -4,7 +4,7 @@ The functions are pure: they use no HTTP, no clock and no templates.
 """
 
 import unicodedata
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from assignor.types import TaskId
@@ -173,6 +173,14 @@ def active_levers(levers: Mapping[str, Any], names: Mapping[str, str] | None = N
         target = f"member {member}" if member else f"instance {(names or {}).get(process, process)}"
         found.append(ActiveLever("drained", f"{target} is to have no tasks", each["by"], each["at_ms"], each["reason"]))
     return found
+
+
+def names_with_ended(names: Mapping[str, str], ends: Sequence[Mapping[str, Any]]) -> dict[str, str]:
+    """Returns the names of instances by process id, with those of the instances that ended. `names`: of the instances
+    that are there. `ends`: the field of the group's document.
+    """
+    ended = {end["process_id"]: f"{end['client_id'] or end['process_id']} (ended)" for end in ends}
+    return {**ended, **names}
 
 
 def missing_of_drain(drain: Mapping[str, Any]) -> list[str]:

@@ -17,7 +17,7 @@ _INNER_UUID = re.compile(_UUID)
 
 
 _THREAD = re.compile(r"-StreamThread-(\d+)(?:-consumer)?\Z")
-_LONGEST_NAME = 24
+_WORKER_THREAD = re.compile(r"(.+-p[0-9]+)-t[0-9]+", re.DOTALL)
 
 
 def instance_name(client_id: str) -> str | None:
@@ -28,15 +28,63 @@ def instance_name(client_id: str) -> str | None:
     return client_id[: match.start()] if match is not None and match.start() else None
 
 
-class ShortNames:
-    """Short names of processes: the first eight digits of the process id. If several of `processes` have the same first
-    eight digits, their short names are the whole ids.
+def client_of_instance(client_id: str) -> str:
+    """Returns the client id of a thread without the number of the thread, such as `words-1` of
+    `words-1-StreamThread-2`, and `words-p0` of `words-p0-t1`, as `assignor workers run` names threads. Returns any
+    other client id unchanged.
     """
+    worker = _WORKER_THREAD.fullmatch(client_id)
+    return worker[1] if worker is not None else instance_name(client_id) or client_id
+
+
+def client_of_threads(client_ids: Iterable[str]) -> str | None:
+    """Returns the client id of the instance with these threads; None if the client ids of the threads differ."""
+    names = {client_of_instance(each) for each in client_ids}
+    return names.pop() if len(names) == 1 else None
+
+
+def short_process_ids(process_ids: Iterable[str]) -> dict[str, str]:
+    """Returns the first eight digits of each process id. If several process ids begin with the same eight digits, or if
+    a process id is not a UUID, its short form is the whole process id.
+    """
+    known = set(process_ids)
+    count = Counter(process[:_DIGITS] for process in known)
+    return {
+        process: process[:_DIGITS] if count[process[:_DIGITS]] == 1 and _INNER_UUID.fullmatch(process) else process
+        for process in known
+    }
+
+
+def instance_names(clients: Mapping[str, str | None]) -> dict[str, str]:
+    """Returns the name of each instance, as people read it: its client id. If several instances have the same client
+    id, the short process id stands behind it, as in `orders (0360fe55)`. If the client id is not known, or contains a
+    UUID because the config `client.id` is not set, the name is the short process id alone. `clients`: the
+    `client_of_threads` of each process id.
+    """
+    short, count = short_process_ids(clients), Counter(clients.values())
+    names = {}
+    for process, client in clients.items():
+        if not client or _INNER_UUID.search(client):
+            names[process] = short[process]
+        else:
+            names[process] = client if count[client] == 1 else f"{client} ({short[process]})"
+    return names
+
+
+def names_of_threads(threads: Iterable[tuple[str, str | None]]) -> dict[str, str]:
+    """Returns the `instance_names` of the processes of threads. `threads`: the process id and the client id of each."""
+    client_ids: dict[str, list[str]] = {}
+    for process, client_id in threads:
+        client_ids.setdefault(process, []).append(client_id or "")
+    return instance_names({process: client_of_threads(each) for process, each in client_ids.items()})
+
+
+class ShortNames:
+    """Short names of processes, made of the process ids alone: see `short_process_ids`."""
 
     def __init__(self, processes: Iterable[ProcessId | None]) -> None:
-        known = {process for process in processes if process is not None}
-        count = Counter(str(process)[:_DIGITS] for process in known)
-        self._short = {process: str(process)[:_DIGITS] for process in known if count[str(process)[:_DIGITS]] == 1}
+        known = {str(process): process for process in processes if process is not None}
+        self._short = {known[text]: short for text, short in short_process_ids(known).items()}
 
     def short(self, process: ProcessId | None) -> str:
         return "nobody" if process is None else self._short.get(process, str(process))
@@ -49,19 +97,13 @@ class ShortNames:
 
 
 class InstanceNames(ShortNames):
-    """Short names of processes, made from client ids. The short name of a process is the common beginning of its
-    threads' client ids. The beginning is used only if it is short and no other process has the same beginning. If the
-    config `client.id` is not set, the client ids begin with the whole process id, so their common beginning is too
-    long. `names`: for each process, the common beginning of its client ids, or None if they have no common beginning.
-    """
+    """Names of instances: see `instance_names`. `names`: the `client_of_threads` of each process."""
 
     def __init__(self, names: Mapping[ProcessId, str | None]) -> None:
         super().__init__(names)
         self._beginnings = names
-        count = Counter(names.values())
-        self._names = {
-            process: name for process, name in names.items() if name and count[name] == 1 and len(name) <= _LONGEST_NAME
-        }
+        by_text = instance_names({str(process): name for process, name in names.items()})
+        self._names = {process: by_text[str(process)] for process in names}
 
     def short(self, process: ProcessId | None) -> str:
         name = None if process is None else self._names.get(process)
@@ -79,15 +121,15 @@ class InstanceNames(ShortNames):
 
 
 class FullNames(InstanceNames):
-    """Full names. The full name of a process consists of its short name, if it has one, and its whole id. The full name
-    of a thread is the unchanged id of its member.
+    """Full names. The full name of a process consists of its client id, if people would read that, and its whole id.
+    The full name of a thread is the unchanged id of its member.
     """
 
     def short(self, process: ProcessId | None) -> str:
         if process is None:
             return "nobody"
-        name = self._names.get(process)
-        return str(process) if name is None else f"{name} ({process})"
+        client = self._beginnings.get(process)
+        return str(process) if not client or _INNER_UUID.search(client) else f"{client} ({process})"
 
     def thread(self, process: ProcessId | None, member: str | None) -> str:
         return member or ""

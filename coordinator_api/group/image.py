@@ -7,11 +7,10 @@ this file, so each field is declared only once. Source: `ClassicGroup`, `Classic
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
-from assignor.names.short_names import instance_name
+from assignor.names.short_names import client_of_instance
 from assignor.protocol.assignment_packing import pack, unpack
 from assignor.protocol.shared_assignments import AssignmentParts, SharedAssignments
 from assignor.types import TaskId
@@ -32,9 +31,6 @@ KEPT_ENDS = 100
 
 MAX_UNPACKED_BYTES = 2**31 - 1
 """The largest size of unpacked assignments in bytes: lengths in assignments are 32-bit numbers."""
-
-
-_WORKER_THREAD = re.compile(r"(.+-p[0-9]+)-t[0-9]+", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -308,15 +304,6 @@ class DefinitionOrigin:
 
     declared_by: str | None = None
     declared_at_ms: int | None = None
-
-
-def client_of_instance(client_id: str) -> str:
-    """Returns the client id of a thread without the number of the thread, such as `words-1` of
-    `words-1-StreamThread-2`, and `words-p0` of `words-p0-t1`, as `assignor workers run` names threads. Returns any
-    other client id unchanged.
-    """
-    worker = _WORKER_THREAD.fullmatch(client_id)
-    return worker[1] if worker is not None else instance_name(client_id) or client_id
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,6 +27,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, replace
 from typing import Any
 
+from assignor.names.short_names import names_of_threads
 from assignor.pipeline.snapshot import RebalanceSnapshot
 from assignor.recording import dotted_configs
 from assignor.topology.internal_topics import missing_source_topics
@@ -36,7 +37,7 @@ from coordinator_api.group.group_levers import Lever
 from coordinator_api.group.health import GroupHealth, GroupObservation, ObservedCopy
 from coordinator_api.group.health_rules import health_of
 from coordinator_api.group.holding import DescribedHeld
-from coordinator_api.group.image import GroupImage, LastRebalance, client_of_instance
+from coordinator_api.group.image import GroupImage, LastRebalance
 from coordinator_api.group.reported_flow import FlowHistory
 from coordinator_api.group.states import GroupState, RebalanceOutcome
 from coordinator_api.http.models.group_models import (
@@ -155,8 +156,8 @@ def _group(
     members = [GroupMemberAnswer.of(member) for member in group.members]
     tasks, end = _tasks(group, definition), group.image.present_end
     copies = [ObservedCopy(copy.task, Role(copy.role), copy.lag, copy.left_ms) for copy in tasks]
-    instances = {member.process_id: client_of_instance(member.client_id) for member in members if member.client_id}
-    seen = replace(seen, copies=copies, instances={name: each for name, each in instances.items() if name is not None})
+    instances = names_of_threads((member.process_id, member.client_id) for member in members if member.process_id)
+    seen = replace(seen, copies=copies, instances=instances)
     health = health_of(replace(seen, acceptable_lag=definition.configs.acceptable_recovery_lag))
     return GroupAnswer(
         **_shown(group.group_id, group.image, health, seen.flow),

@@ -9,11 +9,11 @@ from typing import Any
 from fastapi import Request
 
 from assignor.errors import AssignorFault
+from assignor.names.short_names import names_of_threads
 from assignor.types import Role
 from coordinator_api.group.description import DescribedMember
 from coordinator_api.group.health import GroupHealth, HealthLevel
 from coordinator_api.group.health_rules import health_of
-from coordinator_api.group.image import client_of_instance
 from coordinator_api.group.scale import Scale, scale
 from coordinator_api.http.dependencies import compute
 from coordinator_api.http.models.group_models import GroupScaleAnswer, ScaleCostAnswer
@@ -44,13 +44,15 @@ async def group_scale(request: Request, coordinator: Coordinator, group_id: str,
         except AssignorFault as fault:  # for example, the cluster does not answer, or the service is busy
             error = str(fault)
     keeps = _reasons_to_keep(found, health_of(runtime.observation()))
-    names = {str(each.process_id): each.member.last_join.client_id for each in members}
+    names = names_of_threads(
+        (str(each.process_id or each.member.member_id), each.member.last_join.client_id) for each in members
+    )
     return GroupScaleAnswer(
         group_id=group_id,
         **found._asdict(),
         may_remove=not keeps,
         keeps_because=keeps,
-        removes=[client_of_instance(names[process] or process) for process in removed],
+        removes=[names[process] for process in removed],
         cost=cost,
         cost_error=error,
     )

@@ -12,7 +12,7 @@ from typing import Any
 
 from assignor.clients.client_state import is_caught_up
 from assignor.errors import AssignorFault
-from assignor.names.short_names import InstanceNames, short_members
+from assignor.names.short_names import InstanceNames
 from assignor.recording import RecordedRebalance, parse_recorded_rebalance
 from assignor.types import UNKNOWN_OFFSET_SUM, ProcessId, TaskId
 from coordinator_api.http.computations import group_size, most_rounds, own_assignors
@@ -25,8 +25,10 @@ from rebalance_analysis.history import (
     TaskHistory,
     TaskRebalance,
     group_history,
+    processes_in,
     task_history,
 )
+from rebalance_analysis.history.triggers import ProcessView
 from rebalance_analysis.presentation.history_documents import history_document
 from rebalance_analysis.presentation.history_rows import task_summary_rows
 from rebalance_analysis.presentation.moves import copies_text, copy_row, waiting_text
@@ -90,7 +92,7 @@ def history_of_task(
 
 def compare_two(before: Stored, after: Stored, classes: tuple[str, ...]) -> dict[str, object]:
     """Compares two rebalances. The result has the moves as in `assignor diff`, the active owner of each task in each
-    rebalance, and short names of members. The field `why` has a reason for each moved task: the reason why the later
+    rebalance, and the names of members. The field `why` has a reason for each moved task: the reason why the later
     rebalance placed the task. The reason is None if the later rebalance did not place the task.
 
     Raises InputError or DecodeError.
@@ -98,24 +100,27 @@ def compare_two(before: Stored, after: Stored, classes: tuple[str, ...]) -> dict
     first, second = _document(before[1]), _document(after[1])
     old, new = owners_in(first), owners_in(second)
     moves = list(owner_moves(old, new))
-    members = {
-        name
-        for owners in (old, new)
-        for role in (owners.active, owners.standby)
-        for each in role.values()
-        for name in each
-    }
-    past = PastRebalance(after[0], _ran(parse_recorded_rebalance(second), own_assignors(classes)))
-    history = group_history([past], every_task=True)
-    names = InstanceNames(history.instances)
+    later = parse_recorded_rebalance(second)
+    processes = [processes_in(each.snapshot) for each in (parse_recorded_rebalance(first), later)]
+    names = InstanceNames({process: view.name for each in processes for process, view in each.items()})
+    history = group_history([PastRebalance(after[0], _ran(later, own_assignors(classes)))], every_task=True)
     why = {str(each.task): full_reason(each, names) for each in history.rebalances[0].task_rebalances}
     return {
         "tasks": len(tasks_of(old, new)),
         "moves": moves,
         "before": _texts(old.active),
         "after": _texts(new.active),
-        "names": short_members(members),
+        "names": {name: text for each in processes for name, text in _member_names(each, names).items()},
         "why": {str(move["task"]): why.get(str(move["task"])) for move in moves},
+    }
+
+
+def _member_names(processes: Mapping[ProcessId, ProcessView], names: InstanceNames) -> dict[str, str]:
+    """Returns the name of the instance of each member, with the thread if the instance has several."""
+    return {
+        member: names.short(process) + (f", {names.thread(process, shown)}" if len(view.members) > 1 else "")
+        for process, view in processes.items()
+        for member, shown in view.members.items()
     }
 
 

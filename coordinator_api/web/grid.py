@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from assignor.names.short_names import names_of_threads
 from assignor.types import LATEST_OFFSET
 from coordinator_api.web.static_files import PackedFile
 from rebalance_analysis.presentation.quantities import count_text, counted, time_left_text
@@ -25,10 +26,8 @@ script builds it.
 
 ROLES = ("active", "standby", "warm-up")
 _LETTERS = {"active": "A", "standby": "S", "warm-up": "W"}
-_DIGITS = 8
 _NO_PROCESS = "unknown"
 _THREAD = re.compile(r"-StreamThread-(\d+)(?:-consumer)?\Z")
-_UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,9 +97,7 @@ class GridThread:
 
 @dataclass(frozen=True, slots=True)
 class GridRow:
-    """One instance. `name`: the common part of the threads' client ids. If there is no common part, `name` is the
-    beginning of the process id. `tags`: client tags, as `key=value`.
-    """
+    """One instance. `name`: see `short_names.instance_names`. `tags`: client tags, as `key=value`."""
 
     process_id: str
     name: str
@@ -161,7 +158,11 @@ def group_grid(document: Mapping[str, Any]) -> GroupGrid:
     for copy in document["tasks"]:
         member = members[copy["member_id"]]
         chips[copy["member_id"]].append(_chip(copy, acceptable, member, goes_on))
-    rows = tuple(_row(process_id, each, chips, goes_on) for process_id, each in _instances(document["members"]))
+    names = names_of_members(document["members"])
+    rows = tuple(
+        _row(process_id, names[process_id], each, chips, goes_on)
+        for process_id, each in _instances(document["members"])
+    )
     rows = tuple(sorted(rows, key=lambda row: (_natural(row.name), row.process_id)))
     active = {copy["task"] for copy in document["tasks"] if copy["role"] == "active"}
     shown = [(row.name, chip) for row in rows for thread in row.threads for chip in thread.chips]
@@ -179,6 +180,11 @@ def group_grid(document: Mapping[str, Any]) -> GroupGrid:
         len(document["tasks"]),
         acceptable,
     )
+
+
+def names_of_members(members: Sequence[Mapping[str, Any]]) -> dict[str, str]:
+    """Returns the names of the instances by process id. `members`: as `GET /v1/groups/{group}` answers them."""
+    return names_of_threads((member["process_id"] or _NO_PROCESS, member["client_id"]) for member in members)
 
 
 def running_tasks(document: Mapping[str, Any]) -> set[str]:
@@ -264,7 +270,11 @@ def _instances(members: Sequence[Mapping[str, Any]]) -> list[tuple[str, list[Map
 
 
 def _row(
-    process_id: str, members: Sequence[Mapping[str, Any]], chips: Mapping[str, Sequence[Chip]], goes_on: bool
+    process_id: str,
+    name: str,
+    members: Sequence[Mapping[str, Any]],
+    chips: Mapping[str, Sequence[Chip]],
+    goes_on: bool,
 ) -> GridRow:
     first = members[0]
     threads = sorted(
@@ -284,14 +294,7 @@ def _row(
     )
     tags = tuple(sorted(f"{key}={value}" for key, value in first["client_tags"].items()))
     rack = next((member["rack"] for member in members if member["rack"]), None)
-    return GridRow(process_id, _instance_name(process_id, members), rack, tags, tuple(threads))
-
-
-def _instance_name(process_id: str, members: Sequence[Mapping[str, Any]]) -> str:
-    short = process_id[:_DIGITS] if _UUID.fullmatch(process_id) else process_id
-    names = {_THREAD.sub("", member["client_id"] or "") for member in members}
-    name = next(iter(names)) if len(names) == 1 else ""
-    return short if not name or _UUID.search(name) else name
+    return GridRow(process_id, name, rack, tags, tuple(threads))
 
 
 def _thread_name(member: Mapping[str, Any]) -> str:

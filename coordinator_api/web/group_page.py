@@ -15,7 +15,7 @@ from starlette.responses import Response
 
 from coordinator_api.http.dependencies import GroupId, TheCoordinator, named_router
 from coordinator_api.http.models.group_models import FlowAnswer
-from coordinator_api.views import active_levers, contains_all, flow_text
+from coordinator_api.views import active_levers, contains_all, flow_text, names_with_ended
 from coordinator_api.web.event_streams import group_stream
 from coordinator_api.web.flow_plot import flow_plot
 from coordinator_api.web.grid import ROLES, Chip, GridRow, GroupGrid, pack_grid
@@ -43,7 +43,7 @@ async def group(request: Request, group_id: GroupId, coordinator: TheCoordinator
         group=document,
         summary=GroupSummary.of(document, seen.tasks),
         levers=active_levers(document["levers"], whole.names),
-        names=whole.names,
+        names=names_with_ended(whole.names, document["ends"]),
         last_ms=newest["now_ms"] if is_recorded and newest is not None else None,
         whole=whole,
         grid=grid,

@@ -24,7 +24,7 @@ from coordinator_api.http.models.lever_models import LONGEST_GRACE_MS, LONGEST_H
 from coordinator_api.http.page_computations import held_document
 from coordinator_api.http.problems import PROBLEM_CODE, TITLES, Problem
 from coordinator_api.runtime.coordinator import Coordinator
-from coordinator_api.views import DONE, active_levers, changes_shown
+from coordinator_api.views import DONE, active_levers, changes_shown, names_with_ended
 from coordinator_api.web.group_documents import document_of
 from coordinator_api.web.group_summaries import GroupSummary
 from coordinator_api.web.rendering import page, see_other
@@ -98,7 +98,7 @@ async def _shown(
         # The header of this page does not list the active levers. The page has a card for each lever.
         levers=(),
         on={lever.name: lever for lever in active_levers(document["levers"])},
-        names=names,
+        names=names_with_ended(names, document["ends"]),
         member_names={each["member_id"]: each["client_id"] or each["member_id"] for each in document["members"]},
         drainable=drainable(document, names),
         changes=await changes.of(request, group_id, document["held_rebalance"], names),

@@ -17,3 +17,4 @@ from rebalance_analysis.history.task_history import TaskRebalance as TaskRebalan
 from rebalance_analysis.history.task_history import task_history as task_history
 from rebalance_analysis.history.triggers import Trigger as Trigger
 from rebalance_analysis.history.triggers import TriggerKind as TriggerKind
+from rebalance_analysis.history.triggers import processes_in as processes_in

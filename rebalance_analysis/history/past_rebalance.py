@@ -75,7 +75,7 @@ class SeenRebalance:
         return self.view.processes
 
     def instances(self) -> dict[ProcessId, str | None]:
-        """Returns, for each process, the prefix that its threads' client ids share; None if they share no prefix."""
+        """Returns the `client_of_threads` of each process."""
         return {process: view.name for process, view in self.view.processes.items()}
 
 

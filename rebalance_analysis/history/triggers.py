@@ -12,7 +12,7 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from assignor.errors import AssignorFault
-from assignor.names.short_names import called, instance_name
+from assignor.names.short_names import called, client_of_threads
 from assignor.pipeline.snapshot import Member, RebalanceSnapshot
 from assignor.protocol.subscription_info import SubscriptionInfo, decode_member
 from assignor.recording import dotted_configs
@@ -54,8 +54,8 @@ class Trigger(NamedTuple):
 
 class ProcessView(NamedTuple):
     """One process in one rebalance. `members`: maps each member id to the displayed name of the member: the instance
-    id, the client id or the member id. `instances`: the group.instance.ids of the members. `name`: the prefix that the
-    client ids of all threads share; None if they share no prefix.
+    id, the client id or the member id. `instances`: the group.instance.ids of the members. `name`: the
+    `client_of_threads`.
     """
 
     members: Mapping[str, str]
@@ -108,7 +108,7 @@ def processes_of(ran: Rerun) -> dict[ProcessId, ProcessView]:
     whose subscription cannot be decoded.
     """
     if not isinstance(ran, RerunPlacement):
-        return _processes(ran.recorded.snapshot)
+        return processes_in(ran.recorded.snapshot)
     return {
         process: ProcessView(
             {consumer: consumer for consumer in client.consumers}, frozenset(), client.capacity, client.tags
@@ -196,7 +196,8 @@ def _source_partitions(snapshot: RebalanceSnapshot) -> dict[str, int]:
     return {topic: topics[topic].partitions for topic in read - internal if topic in topics}
 
 
-def _processes(snapshot: RebalanceSnapshot) -> dict[ProcessId, ProcessView]:
+def processes_in(snapshot: RebalanceSnapshot) -> dict[ProcessId, ProcessView]:
+    """Returns the processes of the members, without members whose subscription cannot be decoded."""
     by_process: dict[ProcessId, list[tuple[str, Member, SubscriptionInfo]]] = {}
     for member_id, member in snapshot.members.items():
         try:
@@ -209,13 +210,13 @@ def _processes(snapshot: RebalanceSnapshot) -> dict[ProcessId, ProcessView]:
 
 def _process(members: Sequence[tuple[str, Member, SubscriptionInfo]]) -> ProcessView:
     # The leader does not receive the client ids of other members, but a member id begins with the client id.
-    names = {instance_name(member.client_id or called(member_id)) for member_id, member, _ in members}
+    client = client_of_threads(member.client_id or called(member_id) for member_id, member, _ in members)
     return ProcessView(
         {member_id: member.group_instance_id or member.client_id or member_id for member_id, member, _ in members},
         frozenset(member.group_instance_id for _, member, _ in members if member.group_instance_id is not None),
         len(members),
         members[0][2].client_tags,
-        names.pop() if len(names) == 1 else None,
+        client,
     )
 
 

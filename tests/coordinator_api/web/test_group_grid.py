@@ -103,9 +103,17 @@ def test_should_not_say_that_a_task_runs_whose_owner_has_not_heard_of_it() -> No
 
 
 def test_should_call_an_instance_by_its_process_where_its_client_ids_do_not_name_it() -> None:
-    unnamed = document([member("m", FIRST, f"app-{FIRST}-StreamThread-1"), member("n", SECOND, "")], [])
+    third = "0360fe55-0000-0000-0000-000000000000"
+    unnamed = [member("m", FIRST, f"app-{FIRST}-StreamThread-1"), member("n", SECOND, ""), member("o", third, "")]
 
-    assert [row.name for row in group_grid(unnamed).rows] == ["00000000", "00000000"]
+    assert [row.name for row in group_grid(document(unnamed, [])).rows] == [FIRST, SECOND, "0360fe55"]
+
+
+def test_should_tell_instances_with_the_same_client_id_apart() -> None:
+    third = "0360fe55-0000-0000-0000-000000000000"
+    alike = [member("m", third, "app-StreamThread-1"), member("n", FIRST, "app-StreamThread-1")]
+
+    assert [row.name for row in group_grid(document(alike, [])).rows] == ["app (00000000)", "app (0360fe55)"]
 
 
 def test_should_show_the_part_that_was_asked_for() -> None:

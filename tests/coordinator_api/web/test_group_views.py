@@ -1,6 +1,7 @@
 """A group's grid, a task's history and the topology, as they are served."""
 
 import asyncio
+import re
 import threading
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -10,13 +11,15 @@ from urllib.parse import quote
 import httpx
 import pytest
 
+from assignor.pipeline.snapshot import Member
 from assignor.topology.group_topology import GroupTopology, Subtopology, SubtopologyStore
 from coordinator_api.web import group_documents
 from coordinator_api.web.grid import GroupGrid, group_grid, pack_grid
 from coordinator_api.web.static_files import PackedFile
 from coordinator_api.web.topology_page import topology_view
+from tests.coordinator_api.group_members import subscription
 from tests.coordinator_api.http.tenants import Tenants
-from tests.coordinator_api.reported_rebalances import reported
+from tests.coordinator_api.reported_rebalances import FIRST, SECOND, reported
 from tests.coordinator_api.web.visitors import address_from, browser_of, settled_member, soup
 from tests.hostile_names import HOSTILE_NAMES
 from tests.known import known
@@ -168,6 +171,27 @@ async def test_should_tell_the_history_of_a_group_that_is_led_elsewhere(service:
     assert "What is not known here" in page.get_text()
     assert history.select(".rounds h3")[0].text.startswith("Generation 4: stays")
     assert history.select(".rounds h3")[-1].text.startswith("Generation 3: placed")
+
+
+async def test_should_call_an_instance_by_one_name_on_every_page(service: Tenants) -> None:
+    """Both instances have the client id `app`, so the process id stands behind it."""
+    olga = await service.client("olga")
+    for generation, tasks in ((3, {"0_0": -2}), (4, {"0_0": -2, "0_1": -2})):
+        members = {
+            "a": Member(subscription(FIRST, tasks, owned=(0,)), "app-StreamThread-1", None),
+            "b": Member(subscription(SECOND, {"0_1": 1_000 * (4 - generation)}), "app-StreamThread-1", None),
+        }
+        assert (await olga.post("/v1/groups/b-jvm/rebalances", json=reported("b-jvm", generation, members))).is_success
+    rita = await browser_of(service, "rita")
+    pages = ("", "/tasks/0_1", "/time?before=3&after=4", "/what-if?remove=22222222", "/topology")
+
+    texts = {path: soup(await rita.get(f"/ui/groups/b-jvm{path}")).get_text() for path in pages}
+
+    for path, text in texts.items():
+        if path != "/topology":
+            assert re.search(r"app \((1{8}|2{8})\)", text), path
+        names = re.findall(r"app(?! \(?[12]{8}\)|-|.counts)\b.{0,9}|(?<!pp \()[12]{8}", text)
+        assert names == [], f"{path} has other names, too"
 
 
 async def test_should_not_find_a_task_that_is_none(service: Tenants) -> None:

@@ -101,7 +101,7 @@ async def test_should_show_the_moves_that_the_command_names(service: Tenants, tm
     assert said["moves"]
     assert shown == wanted
     assert HOSTILE not in answer.text
-    assert [each.text for each in page.select("path.arrow title")] == ["0_1: first to nobody"]
+    assert [each.text for each in page.select("path.arrow title")] == [f"0_1: {HOSTILE} to nobody"]
 
 
 async def test_should_page_through_a_history(service: Tenants) -> None:
