@@ -63,6 +63,7 @@ def install(app: FastAPI, coordinator: Coordinator) -> None:
     app.state.page_streams = Admission(coordinator.settings.page_events_max_count, "page.events.max.count")
     app.state.group_documents = documents = GroupDocuments(coordinator)
     app.state.held_changes = lever_page.HeldChanges(coordinator)
+    app.state.task_histories = task_page.TaskHistories(coordinator)
     app.state.group_summaries = GroupSummaries(coordinator, documents)
 
 

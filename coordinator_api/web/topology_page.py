@@ -36,12 +36,12 @@ _SWEEPS = 8
 async def topology(request: Request, group_id: GroupId, coordinator: TheCoordinator, document: TheDocument) -> Response:
     """The page of the group's topology, with the present tasks and lags of the members."""
     snapshot = (await coordinator.group(group_id).definition(document.image)).snapshot
-    partitions = _partitions(snapshot, document.image)
+    partitions = partition_counts(snapshot, document.image)
     view = await asyncio.to_thread(topology_view, snapshot.topology, partitions, document.values)
     return page(request, "topology", group_id=group_id, topology=view, digest=document.digest)
 
 
-def _partitions(snapshot: RebalanceSnapshot, image: GroupImage) -> Mapping[str, int]:
+def partition_counts(snapshot: RebalanceSnapshot, image: GroupImage) -> Mapping[str, int]:
     """Returns the partition counts by topic. The counts come from the definition. If the definition names a cluster
     instead of topics, the counts come from the last rebalance.
     """
@@ -125,11 +125,20 @@ def _row(of: Subtopology, copies: Sequence[Mapping[str, Any]], running: set[str]
     return SubtopologyRow(
         of.id,
         of.reads,
-        list(dict.fromkeys((*of.sink_topics, *of.repartition_sink_topics))),
-        [(each.name, each.changelog_topic or each.source_topic_as_changelog) for each in of.stores],
+        written_topics(of),
+        stores_with_changelogs(of),
         _work(copies, running),
         sum(known) if known else None,
     )
+
+
+def written_topics(of: Subtopology) -> list[str]:
+    return list(dict.fromkeys((*of.sink_topics, *of.repartition_sink_topics)))
+
+
+def stores_with_changelogs(of: Subtopology) -> list[tuple[str, str | None]]:
+    """Returns the stores, each with its changelog; None for a store without changelog."""
+    return [(each.name, each.changelog_topic or each.source_topic_as_changelog) for each in of.stores]
 
 
 def _work(copies: Sequence[Mapping[str, Any]], running: set[str]) -> str:
@@ -152,7 +161,7 @@ def _topics(topology: GroupTopology, partitions: Mapping[str, int]) -> list[Topi
         repartition |= {topic.name for topic in each.repartition_source_topics} | set(each.repartition_sink_topics)
         for topic in each.reads:
             read.setdefault(topic, []).append(each.id)
-        for topic in dict.fromkeys((*each.sink_topics, *each.repartition_sink_topics)):
+        for topic in written_topics(each):
             written.setdefault(topic, []).append(each.id)
     return [
         TopicRow(

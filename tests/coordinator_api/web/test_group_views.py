@@ -159,6 +159,31 @@ async def test_should_tell_where_a_task_is_and_because_of_what(service: Tenants)
     assert page.select(".rounds h3")[0].text.startswith("Generation 1: placed")
 
 
+async def test_should_tell_what_a_task_does_and_how_far_its_copies_are_now(service: Tenants) -> None:
+    member = await settled_member(service, "b-1", client_id="node-1-StreamThread-1")
+    mia = await service.client("mia")
+    beat = {"generation_id": 1, "task_flows": {"0_1": [1_234, 3_000, 88_200]}, "task_offset_sums": {"0_1": 400}}
+    assert (await mia.post(f"/v1/groups/b-1/members/{member}/heartbeat", json=beat)).is_success
+
+    page = soup(await (await browser_of(service, "rita")).get("/ui/groups/b-1/tasks/0_1"))
+
+    facts = {
+        known(each.dt).text: " ".join(known(each.dd).get_text(" ").split())
+        for each in page.select("section[aria-labelledby=does] .facts div:has(> dt)")
+    }
+    assert facts == {
+        "Subtopology": "0",
+        "Reads": "events partition 1",
+        "Writes": "no topic",
+        "Stores": "counts app-counts-changelog",
+        "Input lag": "1,234 records waiting; 3 s behind",
+    }
+    (copy,) = [
+        [" ".join(each.text.split()) for each in row.select("th, td")] for row in page.select("#copies tbody tr")
+    ]
+    assert copy == ["A 0_1, active", "node-1 thread 1", "600 records left of 1,000, time not known"]
+
+
 async def test_should_tell_the_history_of_a_group_that_is_led_elsewhere(service: Tenants) -> None:
     olga = await service.client("olga")
     for generation in (3, 4):
