@@ -136,6 +136,19 @@ page.
 """
 
 
+ASKED: Mapping[str, str] = {
+    "approve": "Approve the rebalance",
+    "hold-off": "Hold no more, and carry out the rebalance that waits",
+    "drain": "Drain",
+    "drain-end": "End the drain of",
+    "grace-off": "Wait for nobody",
+    "rebalance": "Rebalance now",
+}
+"""The question that a page asks before a command that moves tasks, without its question mark. The keys are as in DONE.
+The name of the instance or member follows the texts of the drains.
+"""
+
+
 class ActiveLever(NamedTuple):
     """A lever (an operator's setting of a group) that is on. `effect`: a sentence without a full stop. `by`, `reason`:
     None if they are not known.

@@ -108,12 +108,12 @@ def rebalance_to_run(image: GroupImage) -> RunRebalance | None:
         members={member_id: _as_it_takes_part(member) for member_id, member in image.members.items()},
         reason=image.cause.as_text(),
         steering=replace(
-            image.levers.steering, keeps_owned=image.kept_because is not None, away_processes=_away_processes(image)
+            image.levers.steering, keeps_owned=image.kept_because is not None, away_processes=away_processes(image)
         ),
     )
 
 
-def _away_processes(image: GroupImage) -> frozenset[ProcessId]:
+def away_processes(image: GroupImage) -> frozenset[ProcessId]:
     """Returns the instances whose members are all absent: no member of the instance has rejoined. If a member leaves
     during the computation, it counts as present, because the input of a computation does not change.
     """

@@ -158,18 +158,22 @@ def held_document(stored: bytes, bounds: DocumentBounds) -> dict[str, object]:
     longer available. `stored`: the recording in the stored form.
     """
     recorded = parse_recorded_rebalance(_document(stored))
+    return effects(recorded, recorded, bounds)
+
+
+def effects(before: RecordedRebalance, after: RecordedRebalance, bounds: DocumentBounds) -> dict[str, object]:
+    """Computes the effects of the rebalance `after`, compared with a rebalance of `before` that keeps every task in
+    place. Returns an object as `held_document` does.
+    """
     load, model = own_assignors(bounds.assignor_classes), ForecastModel()
-    most = most_rounds(group_size(recorded.snapshot), bounds)
-    # compare the held rebalance with the rebalance after a discard, which keeps every task in place
-    steering = replace(recorded.snapshot.steering, keeps_owned=True)
-    kept = replace(recorded, snapshot=replace(recorded.snapshot, steering=steering))
+    most = most_rounds(group_size(after.snapshot), bounds)
+    steering = replace(before.snapshot.steering, keeps_owned=True)
+    kept = replace(before, snapshot=replace(before.snapshot, steering=steering))
     return {
         "difference": _or_none(
-            lambda: difference_document(difference(run_recorded(kept, load), run_recorded(recorded, load)))
+            lambda: difference_document(difference(run_recorded(kept, load), run_recorded(after, load)))
         ),
-        "forecast": _or_none(
-            lambda: forecast_document(forecast(recorded, model, max_rounds=most, load_own=load), model)
-        ),
+        "forecast": _or_none(lambda: forecast_document(forecast(after, model, max_rounds=most, load_own=load), model)),
     }
 
 

@@ -2,8 +2,9 @@
 call below /v1.
 
 If the group refuses the command, the form is shown again with the error and the typed values. If the group accepts the
-command, the browser is redirected to the page. After the redirection, a reload does not send the form again. An invalid
-form raises InputError. The attribute `where` of the error is the id of the wrong field.
+command, the browser is redirected to the page. After the redirection, a reload does not send the form again. A command
+that moves tasks is not carried out before a second form confirms it: the answer to the first form shows what the
+command would move. An invalid form raises InputError. The attribute `where` of the error is the id of the wrong field.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -17,6 +18,7 @@ from assignor.errors import InputError
 from coordinator_api.errors import TooManyRequests
 from coordinator_api.group import events
 from coordinator_api.group.group_levers import LeverName
+from coordinator_api.group.health import ReasonCode
 from coordinator_api.group.outcome import AssignmentStored, ComputedAgain, Rejected
 from coordinator_api.http.audit import note_effect, note_lever, note_reason
 from coordinator_api.http.dependencies import GroupId, TheCoordinator, caller, compute, named_router, whole_number
@@ -24,7 +26,8 @@ from coordinator_api.http.models.lever_models import LONGEST_GRACE_MS, LONGEST_H
 from coordinator_api.http.page_computations import held_document
 from coordinator_api.http.problems import PROBLEM_CODE, TITLES, Problem
 from coordinator_api.runtime.coordinator import Coordinator
-from coordinator_api.views import DONE, active_levers, changes_shown, names_with_ended
+from coordinator_api.views import ASKED, DONE, active_levers, changes_shown, names_with_ended
+from coordinator_api.web.dry_run import LETS_HELD_GO_ON, dry_run, moves_tasks
 from coordinator_api.web.group_documents import document_of
 from coordinator_api.web.group_summaries import GroupSummary
 from coordinator_api.web.rendering import page, see_other
@@ -66,6 +69,10 @@ async def apply(request: Request, group_id: GroupId, coordinator: TheCoordinator
         request.scope["state"][PROBLEM_CODE] = "INVALID_REQUEST"
         why = str(error).removeprefix(f"{error.where}: ")
         return await _shown(request, group_id, status=422, typed=typed, wrong_field=error.where, wrong=why)
+    if form.get("confirmed") != "yes":
+        seen = await document_of(request, group_id)
+        if moves_tasks(name, seen.values):
+            return await _asked(request, coordinator, group_id, name, form, event)
     note_lever(request, event)
     answer = await runtime.handle(event)
     if isinstance(answer, Rejected):
@@ -74,6 +81,50 @@ async def apply(request: Request, group_id: GroupId, coordinator: TheCoordinator
     if isinstance(answer, AssignmentStored | ComputedAgain):
         note_effect(request, generation_id=answer.generation_id)
     return see_other(request, f"/ui/groups/{quote(group_id, safe='')}/levers?{urlencode({'done': name})}")
+
+
+async def _asked(
+    request: Request,
+    coordinator: Coordinator,
+    group_id: str,
+    name: str,
+    form: Mapping[str, str],
+    event: events.Event,
+) -> Response:
+    """The page that asks for the confirmation of a command, and shows what the command would move."""
+    note_effect(request, asked="confirmation")
+    seen = await document_of(request, group_id)
+    document, names = seen.values, (await seen.grid()).names
+    if name in LETS_HELD_GO_ON:
+        held: HeldChanges = request.app.state.held_changes
+        changes = await held.of(request, group_id, document["held_rebalance"], names)
+    else:
+        changes = effects_shown(await dry_run(request, coordinator, group_id, event), names)
+    target = ""
+    if isinstance(event, events.SetInstanceDrain):
+        members = _member_names(document)
+        target = members.get(event.member_id, event.member_id) if event.member_id else ""
+        target = target or names.get(event.process_id or "", event.process_id or "")
+    return page(
+        request,
+        "confirm",
+        group_id=group_id,
+        question=f"{ASKED[name]} {target}".rstrip(),
+        changes=changes,
+        fields={field: value for field, value in form.items() if field not in ("form_token", "confirmed")},
+        waits=document["levers"]["hold"] is not None and name not in LETS_HELD_GO_ON,
+    )
+
+
+def effects_shown(effects: Mapping[str, Any] | None, names: Mapping[str, str]) -> Mapping[str, Any] | None:
+    """Prepares `page_computations.effects` for a page; None if a part of them could not be computed."""
+    if effects is None or effects["difference"] is None or effects["forecast"] is None:
+        return None
+    return changes_shown({**effects, "names": names})
+
+
+def _member_names(document: Mapping[str, Any]) -> dict[str, str]:
+    return {each["member_id"]: each["client_id"] or each["member_id"] for each in document["members"]}
 
 
 async def _shown(
@@ -99,7 +150,8 @@ async def _shown(
         levers=(),
         on={lever.name: lever for lever in active_levers(document["levers"])},
         names=names_with_ended(names, document["ends"]),
-        member_names={each["member_id"]: each["client_id"] or each["member_id"] for each in document["members"]},
+        cards=cards_in_order(document),
+        member_names=_member_names(document),
         drainable=drainable(document, names),
         changes=await changes.of(request, group_id, document["held_rebalance"], names),
         digest=seen.digest,
@@ -109,6 +161,36 @@ async def _shown(
         labels=LABELS,
         wrong=wrong,
     )
+
+
+CARDS = ("waiting", "hold", "drain", "grace", "promote", "pause", "rebalance", "stop")
+"""The cards of the page, in their usual order."""
+
+_CARD_OF: Mapping[str, str] = {
+    ReasonCode.HELD_REBALANCE: "waiting",
+    ReasonCode.PAUSED: "pause",
+    ReasonCode.REBALANCE_FAILED: "rebalance",
+    ReasonCode.WARMING_UP: "promote",
+}
+"""The card whose lever helps against a reason for the health of a group."""
+
+_LEVER_CARDS = {"hold": "hold", "rejoin_grace": "grace", "promotion": "promote", "pause": "pause", "drained": "drain"}
+
+
+def cards_in_order(document: Mapping[str, Any]) -> list[tuple[str, Mapping[str, Any] | None]]:
+    """Returns the cards, each with the reason for the health of the group against which its lever helps now; None for
+    most cards. The cards that help come first, in the order of the reasons, then those of levers that are on.
+    """
+    helpful: dict[str, Mapping[str, Any]] = {}
+    for reason in document["health"]["reasons"]:
+        card = _CARD_OF.get(reason["code"])
+        if reason["code"] == ReasonCode.TASKS_WITHOUT_OWNER:
+            is_away = any(member["away_until_ms"] is not None for member in document["members"])
+            card = "grace" if is_away else "rebalance"
+        if card is not None:
+            helpful.setdefault(card, reason)
+    on = [card for lever, card in _LEVER_CARDS.items() if document["levers"][lever]]
+    return [(card, helpful.get(card)) for card in dict.fromkeys((*helpful, *on, *CARDS))]
 
 
 class HeldChanges:
@@ -141,10 +223,7 @@ class HeldChanges:
             while len(self._kept) >= _MOST_KEPT:
                 del self._kept[next(iter(self._kept))]
             self._kept[key] = computed
-        changes = self._kept[key]
-        if changes["difference"] is None or changes["forecast"] is None:
-            return None
-        return changes_shown({**changes, "names": names})
+        return effects_shown(self._kept[key], names)
 
 
 class DrainChoice(NamedTuple):

@@ -1,5 +1,6 @@
 """The levers in a browser: each is pulled by mouse and by keyboard alone, and the group is then as the page says."""
 
+import re
 import uuid
 from collections.abc import Iterator
 from typing import Any
@@ -127,6 +128,8 @@ def test_should_approve_what_waits(page: Page, origin: str, waiting: Two, operat
 
     operator.write(page.locator("#approve-reason"), "the sale is over")
     operator.press(button(page, "Approve"))
+    expect(page.locator("#would-move tbody th")).to_have_text([task["task"] for task in held["difference"]["tasks"]])
+    operator.press(button(page, "Approve the rebalance"))
 
     expect_done(page, "The rebalance is carried out.")
     settle(first, second)
@@ -183,16 +186,24 @@ def test_should_drain_until_it_is_safe_to_stop(page: Page, origin: str, group: F
     operator.choose_first(page.get_by_label("Instance or member"))
     operator.write(page.locator("#drain-reason"), "a new machine")
     operator.press(button(page, "Drain"))
+    expect(page.get_by_role("heading", level=1)).to_have_text(re.compile(rf"Drain {group.id}-[01]\?"))
+    would_move = page.locator("#would-move tbody th").all_inner_texts()
+    assert levers(group) == {}, "nothing is done before the confirmation"
+    drained = next(each for each in group.members if sorted(each.active) == would_move)
+    operator.press(page.get_by_role("button", name=re.compile("^Drain ")))
 
     expect_done(page, "The drain has begun; the table says when it is safe to stop.")
     safe = page.locator("#drained tbody td").first
     expect(safe).to_contain_text("Not yet")
-    (drained,) = levers(group)["drained"]
-    assert drained["reason"] == "a new machine"
+    (lever,) = levers(group)["drained"]
+    assert (lever["reason"], lever["process_id"]) == ("a new machine", drained.process_id)
     expect(safe).to_contain_text("a rebalance is under way")  # before that there is nothing to follow
     group.settle()
     expect(safe).to_have_text("Yes")
+    assert not drained.active, "the tasks moved that the page said"
     operator.press(page.get_by_role("button", name="End the drain"))
+    expect(page.get_by_role("heading", level=1)).to_contain_text("End the drain of")
+    operator.press(page.locator("#confirm").get_by_role("button"))
     expect_done(page, "The drain has ended, and tasks may come again.")
     assert levers(group) == {}
 
@@ -203,6 +214,14 @@ def test_should_rebalance_and_stop_all(page: Page, origin: str, group: FewMember
 
     operator.write(page.locator("#rebalance-reason"), "to see it")
     operator.press(button(page, "Rebalance now"))
+    expect(page.locator("main")).to_contain_text("Nothing has been done yet.")
+    operator.press(page.get_by_role("link", name="Cancel"))
+    expect(page.get_by_role("heading", name="Hold rebalances")).to_be_visible()
+    assert group.client.get(f"/v1/groups/{group.id}").json()["state"] == "Stable"
+    operator.write(page.locator("#rebalance-reason"), "to see it")
+    operator.press(button(page, "Rebalance now"))
+    expect(page.locator("#confirm")).to_be_visible()
+    operator.press(page.locator("#confirm").get_by_role("button", name="Rebalance now"))
     expect_done(page, "A rebalance starts.")
     group.settle()
     assert group.client.get(f"/v1/groups/{group.id}").json()["generation_id"] > before
@@ -255,5 +274,9 @@ def test_should_fit_and_shut_nobody_out(page: Page, origin: str, waiting: Two, l
     expect(button(page, "Approve")).to_be_visible()
     box, words = (known(page.locator(each).bounding_box()) for each in ("#sure", "label[for=sure]"))
     assert box["x"] + box["width"] <= words["x"], "the box stands before its words"
+    assert_fits(page)
+    assert_accessible(page)
+    button(page, "Approve").click()
+    expect(page.get_by_role("button", name="Approve the rebalance")).to_be_visible()
     assert_fits(page)
     assert_accessible(page)

@@ -12,6 +12,7 @@ from coordinator_api.web.lever_page import LABELS
 from tests.coordinator_api.http.tenants import Tenants, join_body
 from tests.coordinator_api.reported_rebalances import reported
 from tests.coordinator_api.web.visitors import browser_of, declared, form_token, goes_to, send_form, soup
+from tests.known import known
 
 PAGE = "/ui/groups/a-1/levers"
 
@@ -24,6 +25,12 @@ async def group(service: Tenants) -> None:
 async def pull(browser: httpx.AsyncClient, lever: str, **fields: str) -> httpx.Response:
     token = form_token(await browser.get(PAGE))
     return await send_form(browser, PAGE, {"lever": lever, "form_token": token, **fields})
+
+
+async def confirm(browser: httpx.AsyncClient, asked: httpx.Response) -> httpx.Response:
+    """Sends the form that asks for the confirmation of a command."""
+    fields = {str(each["name"]): str(each["value"]) for each in soup(asked).select("#confirm input")}
+    return await send_form(browser, PAGE, fields)
 
 
 async def document(service: Tenants) -> dict[str, object]:
@@ -150,15 +157,38 @@ async def test_should_drain_a_member_tell_when_it_can_be_stopped_and_end_that(se
     targets = [str(each["value"]) for each in soup(await browser.get(PAGE)).select("#target option") if each["value"]]
     assert len(targets) == 1
 
-    assert (await pull(browser, "drain", target=targets[0], reason="a new machine")).status_code == 303
+    asked = await pull(browser, "drain", target=targets[0], reason="a new machine")
+    assert asked.status_code == 200
+    assert known(soup(asked).select_one("h1")).text.startswith("Drain ")
+    assert pulled_levers(await document(service)) == {}, "nothing is done before the confirmation"
+    assert (await confirm(browser, asked)).status_code == 303
 
     page = soup(await browser.get(PAGE))
     (row,) = page.select("#drained tbody tr")
     assert "Not yet" in row.get_text()
     assert "a new machine" in row.get_text()
     assert page.select_one("#target") is None, "nobody is left who could be drained"
-    assert (await pull(browser, "drain-end", target=targets[0])).status_code == 303
+    assert (await confirm(browser, await pull(browser, "drain-end", target=targets[0]))).status_code == 303
     assert pulled_levers(await document(service)) == {}
+
+
+async def test_should_show_the_levers_first_that_help_now(service: Tenants) -> None:
+    browser = await browser_of(service, "olga")
+
+    def titles(page: BeautifulSoup) -> list[str]:
+        return [each.text for each in page.select(".lever-card > h2")]
+
+    usual = titles(soup(await browser.get(PAGE)))
+    assert (await pull(browser, "grace", **{"grace-seconds": "60"})).status_code == 303
+    assert (await pull(browser, "pause", reason="the disk is full")).status_code == 303
+    page = soup(await browser.get(PAGE))
+
+    assert usual[:2] == ["The rebalance that waits for approval", "Hold rebalances"]
+    assert titles(page) == list(dict.fromkeys(("Pause", "Rejoin grace", *usual))), "what helps, then what is on"
+    (helps,) = page.select(".helps")
+    assert " ".join(helps.get_text(" ").split()) == (
+        "Degraded Helps now: An operator has paused the group, because: the disk is full."
+    )
 
 
 async def test_should_tell_all_members_to_stop_when_one_is_sure(service: Tenants) -> None:
