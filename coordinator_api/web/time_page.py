@@ -19,20 +19,34 @@ from coordinator_api.http.dependencies import GroupId, TheCoordinator, compute, 
 from coordinator_api.http.page_computations import compare_two, history_of_group
 from coordinator_api.runtime.coordinator import Coordinator
 from coordinator_api.store.repository import HELD
-from coordinator_api.views import outcome_of
+from coordinator_api.views import cause_of, hold_text, outcome_of
 from coordinator_api.web.event_streams import group_stream, rebalances_digest
 from coordinator_api.web.rendering import page
 from rebalance_analysis.history.triggers import TriggerKind
 from rebalance_analysis.presentation.comparisons import diff_summary
-from rebalance_analysis.presentation.quantities import counted, duration_text
+from rebalance_analysis.presentation.quantities import counted, duration_text, utc
 
 router = named_router(include_in_schema=False)
 
-LIMIT, LEAST, MOST = 20, 5, 80
+LIMIT, LEAST, MOST = 20, 2, 80
 WIDTH = 900
 _LEFT, _RIGHT = 30, WIDTH - 30
 _SHAPES = {"stable": "stable", "settled": "stable", "probing": "probing", "error": "failed", "held": "held"}
 """For each outcome of a rebalance, the shape of its symbol on the time line."""
+
+_WORST_FIRST = ("failed", "held", "follow", "probing", "stable")
+_APART = 26
+"""Rebalances that are nearer to each other on the line share a symbol."""
+
+_MOST_TICKS = 8
+_SECONDS = (1, 2, 5, 10, 15, 30)
+_STEPS_S = (
+    *_SECONDS,
+    *(60 * each for each in _SECONDS),
+    *(3_600 * each for each in (1, 2, 3, 6, 12)),
+    *(86_400 * each for each in (1, 2, 7, 14, 30, 90, 365)),
+)
+"""The distances of ticks, in seconds."""
 
 ARROWS_SHOWN = 60
 _TOP, _STEP = 30, 20
@@ -202,9 +216,30 @@ class OwnerlessTime(NamedTuple):
     text: str
 
 
+class Tick(NamedTuple):
+    """A round time on the line. `text`: the time of day, or the day at midnight."""
+
+    x: float
+    text: str
+
+
+class Marker(NamedTuple):
+    """The symbol of a rebalance, or of `size` rebalances that are near to each other. `shape`: the worst of their
+    shapes. `text`: what happened. `label`: the generations. `address`: the address of the line with these rebalances
+    alone; empty for one rebalance.
+    """
+
+    x: float
+    shape: str
+    size: int
+    text: str
+    label: str
+    address: str
+
+
 class TimeLine(NamedTuple):
-    """The time line of a group. `rows`: the rebalances, newest first. Each row has the fields of a listed rebalance
-    (`GET .../rebalances`), and more fields:
+    """The time line of a group. `markers`: from left to right. `rows`: the rebalances, newest first. Each row has the
+    fields of a listed rebalance (`GET .../rebalances`), and more fields:
 
     - `follows`: the consequence of the rebalance in words.
     - `shape`: the shape of the rebalance's symbol.
@@ -216,6 +251,8 @@ class TimeLine(NamedTuple):
     """
 
     rows: list[Mapping[str, Any]]
+    markers: list[Marker]
+    ticks: list[Tick]
     gaps: list[OwnerlessTime]
     from_ms: int
     until_ms: int
@@ -269,7 +306,50 @@ def time_line(
             text = f"Before generation {generation}, {_without_owner(left_behind, took_ms)}: their instance was gone"
             gaps.append(OwnerlessTime(begin, max(x(at_ms) - begin, 2), text))
         next_ms = at_ms
-    return TimeLine(rows, gaps, from_ms, until_ms, WIDTH)
+    ticks = [Tick(x(at_ms), text) for at_ms, text in _ticks(from_ms, until_ms)] if times else []
+    return TimeLine(rows, _markers(rows), ticks, gaps, from_ms, until_ms, WIDTH)
+
+
+def _ticks(from_ms: int, until_ms: int) -> list[tuple[int, str]]:
+    """Returns the round times of the period, each with its text. A period shorter than a second has its begin alone."""
+    span_s = (until_ms - from_ms) / 1_000
+    step_ms = 1_000 * next((each for each in _STEPS_S if span_s <= each * _MOST_TICKS), _STEPS_S[-1])
+    times = range(-(-from_ms // step_ms) * step_ms, until_ms + 1, step_ms) or (from_ms,)
+    return [(at_ms, _tick_text(utc(at_ms), step_ms)) for at_ms in times]
+
+
+def _tick_text(time_utc: str, step_ms: int) -> str:
+    day, time_of_day = time_utc[:10], time_utc[11:19]
+    if time_of_day == "00:00:00" or step_ms >= 86_400_000:
+        return day
+    return time_of_day if step_ms < 60_000 else time_of_day[:5]
+
+
+def _markers(rows: Sequence[Mapping[str, Any]]) -> list[Marker]:
+    """Returns the symbols of the rebalances. `rows`: newest first."""
+    together: list[list[Mapping[str, Any]]] = []
+    for row in reversed(rows):
+        if together and row["x"] - together[-1][0]["x"] < _APART:
+            together[-1].append(row)
+        else:
+            together.append([row])
+    return [_marker(each) for each in together]
+
+
+def _marker(rows: Sequence[Mapping[str, Any]]) -> Marker:
+    """`rows`: oldest first."""
+    first, last = rows[0], rows[-1]
+    shape = min((row["shape"] for row in rows), key=_WORST_FIRST.index)
+    if len(rows) == 1:
+        held = f"; {hold_text(first['hold'])}" if first["hold"] else ""
+        text = f"Generation {first['generation_id']}: {cause_of(first['reason'])}; {first['follows']}{held}"
+        return Marker(first["x"], shape, 1, text, str(first["generation_id"]), "")
+    counts = Counter(row["follows"] for row in rows)
+    label = f"{first['generation_id']}–{last['generation_id']}"
+    text = f"{len(rows)} rebalances, generations {first['generation_id']} to {last['generation_id']}: "
+    text += "; ".join(f"{count} × {follows}" for follows, count in counts.most_common())
+    shown = {"before_generation": last["generation_id"] + 1, "limit": len(rows)}
+    return Marker(first["x"], shape, len(rows), text, label, "?" + urlencode(shown))
 
 
 def _without_owner(tasks: int, ms: int) -> str:
@@ -316,8 +396,8 @@ class Arrow(NamedTuple):
 def comparison(answer: Mapping[str, Any]) -> dict[str, Any]:
     """Lays out the picture of a comparison. `answer`: the result of `page_computations.compare_two`. Returns `answer`
     with more fields. `left`, `right`: the members on each side. `arrows`: the arrows between the sides. `arrows_more`:
-    the number of arrows that are not drawn. `summary`: a short text about the comparison. `height`: the height of the
-    picture.
+    the number of arrows that are not drawn. `known`, `unknown`: the moves whose reason is known, and the others.
+    `summary`: a short text about the comparison. `height`: the height of the picture.
     """
     names: Mapping[str, str] = answer["names"]
     active = [(move["task"], move["active"]) for move in answer["moves"] if move["active"] is not None]
@@ -337,6 +417,8 @@ def comparison(answer: Mapping[str, Any]) -> dict[str, Any]:
     return {
         **answer,
         "summary": diff_summary(answer),
+        "known": [move for move in answer["moves"] if answer["why"][move["task"]]],
+        "unknown": [move for move in answer["moves"] if not answer["why"][move["task"]]],
         "left": list(left.values()),
         "right": list(right.values()),
         "arrows": arrows[:ARROWS_SHOWN],

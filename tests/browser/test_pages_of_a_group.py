@@ -2,6 +2,7 @@
 
 import uuid
 from collections.abc import Iterator
+from itertools import pairwise
 
 import httpx
 import pytest
@@ -9,9 +10,11 @@ from playwright.sync_api import Page, expect
 
 from tests.browser.accessibility import assert_accessible
 from tests.browser.few_members import FewMembers
-from tests.browser.keyboard import walk_everywhere
+from tests.browser.keyboard import press_on, walk_everywhere
 from tests.browser.pages import Layout, assert_fits
+from tests.coordinator_api.reported_rebalances import NOW_MS, new_name, reported
 from tests.coordinator_api.service_process import ServiceProcess
+from tests.known import known
 
 VIEWS = {
     "group": "",
@@ -50,6 +53,47 @@ def test_should_fit_and_shut_nobody_out(page: Page, origin: str, group: str, vie
         assert_fits(page)
         if layout.width < 3840:  # nothing but the size of the letters is different there
             assert_accessible(page)
+
+
+def test_should_open_rebalances_that_share_a_symbol(page: Page, origin: str, client: httpx.Client) -> None:
+    """Three rebalances within two seconds, and one an hour later."""
+    group = new_name()
+    for generation, after_ms in ((1, 0), (2, 1_000), (3, 2_000), (4, 3_600_000)):
+        told = {**reported(group, generation), "now_ms": NOW_MS + after_ms}
+        assert client.post(f"/v1/groups/{group}/rebalances", json=told).is_success
+    page.goto(f"{origin}/ui/groups/{group}/time")
+    several = page.get_by_role("link", name="3 rebalances, generations 1 to 3")
+    expect(several.locator("text")).to_have_text("3")
+
+    press_on(page, several)
+
+    expect(page.locator("#passed tbody th")).to_have_text(["3", "2", "1"])
+    expect(page.locator(".picture g.one")).to_have_count(3)
+    assert_accessible(page)
+    assert client.delete(f"/v1/groups/{group}").is_success
+
+
+def test_should_show_the_columns_first_that_matter_on_a_narrow_screen(page: Page, origin: str, group: str) -> None:
+    page.set_viewport_size({"width": 390, "height": 844})
+    page.goto(f"{origin}/ui/groups/{group}/time")
+    row = page.locator("#passed tbody tr").first
+    assert_fits(page)
+    tops = {
+        name: known(row.locator(f"> [data-title='{name}'], > {name}").bounding_box())["y"]
+        for name in ("th", "When", "Because", "What followed", "Took", "Before", "After")
+    }
+    assert list(tops) == sorted(tops, key=tops.__getitem__)
+
+
+def test_should_leave_air_between_rows_of_tasks(page: Page, origin: str, client: httpx.Client) -> None:
+    group = FewMembers(client, f"many-{uuid.uuid4().hex[:8]}").declare(partitions=24).join(1)
+    page.set_viewport_size({"width": 390, "height": 844})
+    page.goto(f"{origin}/ui/groups/{group.id}")
+    boxes = [known(each.bounding_box()) for each in page.locator("#grid .task").all()]
+    rows = sorted({box["y"] for box in boxes})
+    assert len(rows) > 1
+    assert min(after - before for before, after in pairwise(rows)) >= boxes[0]["height"] + 6
+    group.remove()
 
 
 def test_should_keep_the_notices_of_each_instance_open_while_the_page_changes(

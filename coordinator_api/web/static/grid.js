@@ -74,7 +74,7 @@ function measure() {
   sizes = {
     isNarrow,
     chip,
-    line: 2 * rem,
+    line: 2.25 * rem,
     head: 3.9 * rem,
     name: isNarrow ? 1.6 * rem : 0,
     pad: 0.6 * rem,
@@ -82,7 +82,7 @@ function measure() {
     per: Math.max(1, Math.floor((inside + gap) / (chip + gap))),
   };
   grid.style.setProperty("--chip", `${chip}px`);
-  grid.style.setProperty("--line", `${sizes.line}px`);
+  grid.style.setProperty("--row", `${sizes.line}px`);
 }
 
 function layOut() {

@@ -4,6 +4,7 @@ import gzip
 import json
 from collections.abc import Mapping
 from contextlib import ExitStack
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from tests.coordinator_api.reported_rebalances import FIRST, SECOND, reported
 from tests.coordinator_api.web.visitors import browser_of, declared, settled_member, soup, streaming
 from tests.program import assignor
 
+DAY_MS = 86_400_000
 HOSTILE = "<img src=x onerror=alert(1)>"
 
 
@@ -191,7 +193,7 @@ async def test_should_take_a_parameter_as_a_form_sends_it(service: Tenants) -> N
     for query in queries:
         assert (await olga.get(f"/ui/groups/jvm/time?{query}")).status_code == 200, query
 
-    assert [limit - 1 for limit in asked] == [20, 20, 5, 5, 80, 20]
+    assert [limit - 1 for limit in asked] == [20, 20, 2, 5, 80, 20]
 
 
 async def test_should_tell_a_page_of_a_new_rebalance(service: Tenants) -> None:
@@ -252,3 +254,42 @@ def test_should_draw_the_time_when_tasks_of_a_dead_instance_had_no_owner(took_ms
 
     assert [gap.text for gap in line.gaps] == gaps
     assert all(gap.width >= 2 and gap.x + gap.width <= line.rows[0]["x"] + 2 for gap in line.gaps)
+
+
+def rebalance(generation_id: int, at_ms: int, outcome: str = "stable") -> dict[str, Any]:
+    return {"generation_id": generation_id, "now_ms": at_ms, "reason": "member-joined", "outcome": outcome}
+
+
+def test_should_draw_one_symbol_for_rebalances_that_are_near_to_each_other() -> None:
+    times = [(1, 0), (2, 1_000), (3, 2_000), (4, 1_800_000), (5, 3_600_000)]
+    outcomes = {2: "error"}
+    newest_first = [rebalance(each, DAY_MS + at_ms, outcomes.get(each, "stable")) for each, at_ms in reversed(times)]
+
+    line = time_line(newest_first, None)
+
+    assert [(each.label, each.size, each.shape) for each in line.markers] == [
+        ("1–3", 3, "failed"),
+        ("4", 1, "stable"),
+        ("5", 1, "stable"),
+    ]
+    assert line.markers[0].text.startswith("3 rebalances, generations 1 to 3: 2 × nothing more is due; 1 × it failed")
+    assert [each.address for each in line.markers] == ["?before_generation=4&limit=3", "", ""]
+    assert all(after.x - before.x > 22 for before, after in pairwise(line.markers)), "no symbol lies on another"
+
+
+@pytest.mark.parametrize(
+    ("span_ms", "ticks"),
+    [
+        (0, []),
+        (4_000, ["00:00:01", "00:00:02", "00:00:03", "00:00:04"]),
+        (3_600_000, ["00:10", "00:20", "00:30", "00:40", "00:50", "01:00"]),
+        (2 * DAY_MS, ["06:00", "12:00", "18:00", "2026-11-25", "06:00", "12:00", "18:00", "2026-11-26"]),
+    ],
+)
+def test_should_mark_round_times_and_the_day_at_midnight(span_ms: int, ticks: list[str]) -> None:
+    midnight_ms = 1_795_478_400_000
+    times = [midnight_ms] if not span_ms else [midnight_ms + span_ms, midnight_ms]
+
+    line = time_line([rebalance(number, at_ms) for number, at_ms in enumerate(times)], None)
+
+    assert [each.text for each in line.ticks] == ["2026-11-24", *ticks]
