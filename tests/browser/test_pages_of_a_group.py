@@ -96,6 +96,38 @@ def test_should_leave_air_between_rows_of_tasks(page: Page, origin: str, client:
     group.remove()
 
 
+def test_should_move_and_zoom_the_topology(page: Page, origin: str, group: str, client: httpx.Client) -> None:
+    page.set_viewport_size({"width": 390, "height": 844})
+    page.goto(f"{origin}/ui/groups/{group}/topology")
+    picture = page.locator("svg.topology")
+
+    def view() -> tuple[float, float, float, float]:
+        x, y, width, height = map(float, known(picture.get_attribute("viewBox")).split())
+        return x, y, width, height
+
+    at_first = view()
+    assert at_first[2] < 600, "the picture begins at a size that can be read"
+    press_on(page, page.get_by_role("button", name="Zoom in"))
+    zoomed = view()
+    assert zoomed[2] < at_first[2]
+    press_on(page, page.get_by_role("region", name="Picture of the topology"), "ArrowRight")
+    moved = view()
+    assert moved[0] > zoomed[0]
+    digest = known(page.locator("#live").get_attribute("data-digest"))
+    assert client.post(f"/v1/groups/{group}/pause").is_success
+    expect(page.locator("#live")).not_to_have_attribute("data-digest", digest)
+    assert view() == moved, "the picture stays where it is when the page changes"
+    box = known(picture.bounding_box())
+    page.mouse.move(box["x"] + 100, box["y"] + 50)
+    page.mouse.down()
+    page.mouse.move(box["x"] + 150, box["y"] + 50)
+    page.mouse.up()
+    assert view()[0] < moved[0], "the picture follows the mouse"
+    page.get_by_role("region", name="Picture of the topology").press("0")
+    assert view()[2] >= float(known(picture.get_attribute("data-width"))), "the whole picture is visible"
+    assert client.post(f"/v1/groups/{group}/resume").is_success
+
+
 def test_should_keep_the_notices_of_each_instance_open_while_the_page_changes(
     page: Page, origin: str, group: str, client: httpx.Client
 ) -> None:

@@ -77,12 +77,16 @@ function isTouched(field) {
   return field.type !== "hidden" && field.value !== field.defaultValue;
 }
 
-/** Keeps fields that the user has changed, and details that the user has opened, when the live part is fetched again. */
+/**
+ * Keeps fields that the user has changed, details that the user has opened, and the attributes of `data-keep`, which
+ * belong to a script of the page, when the live part is fetched again.
+ */
 function keepTouched() {
   const { callbacks } = window.Idiomorph.defaults;
   callbacks.beforeNodeMorphed = (field) =>
     !(field instanceof Element && field.matches("input, select, textarea") && isTouched(field));
-  callbacks.beforeAttributeUpdated = (name, element) => !(name === "open" && element.matches("details"));
+  callbacks.beforeAttributeUpdated = (name, element) =>
+    !(name === "open" && element.matches("details")) && !element.dataset.keep?.split(" ").includes(name);
 }
 
 export function startLive() {
