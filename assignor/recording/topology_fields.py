@@ -17,12 +17,13 @@ from assignor.topology.group_topology import (
 
 
 def as_topology(value: object, where: str) -> GroupTopology:
-    fields = Fields(value, where, ("subtopologies", "copartition_groups"))
+    fields = Fields(value, where, ("subtopologies", "copartition_groups"), ("dead_letter_topic",))
     subtopologies = fields.read("subtopologies", each_of(_as_subtopology))
     ids = [subtopology.id for subtopology in subtopologies]
     if len(set(ids)) != len(ids):
         raise InputError("two subtopologies have the same id", fields.at("subtopologies"))
-    return GroupTopology(subtopologies, fields.read("copartition_groups", each_of(each_of(as_text))))
+    copartition_groups = fields.read("copartition_groups", each_of(each_of(as_text)))
+    return GroupTopology(subtopologies, copartition_groups, fields.text_or_none("dead_letter_topic"))
 
 
 def _as_subtopology(value: object, where: str) -> Subtopology:
@@ -88,6 +89,8 @@ def as_topic_configs(value: object, where: str) -> dict[str, str]:
 
 def topology_document(topology: GroupTopology) -> dict[str, object]:
     document: dict[str, Any] = document_of(topology)
+    if topology.dead_letter_topic is None:
+        del document["dead_letter_topic"]
     for subtopology in document["subtopologies"]:
         if not subtopology["source_patterns"]:
             del subtopology["source_patterns"]

@@ -87,16 +87,26 @@ class Subtopology:
 @dataclass(frozen=True, slots=True)
 class GroupTopology:
     """The topology of a group. `copartition_groups`: groups of topics that must have the same number of partitions. The
-    text of a pattern stands for all topics that match the pattern.
+    text of a pattern stands for all topics that match the pattern. `dead_letter_topic`: the topic to which any
+    subtopology writes records that it cannot process; None if it is not known. It has no effect on assignments.
     """
 
     subtopologies: tuple[Subtopology, ...]
     copartition_groups: tuple[tuple[str, ...], ...] = ()
+    dead_letter_topic: str | None = None
 
     @property
     def source_topics(self) -> set[str]:
         """All topics that the topology reads, including repartition topics."""
         return {topic for each in self.subtopologies for topic in each.source_topics}
+
+    @property
+    def written_topics(self) -> tuple[str, ...]:
+        """The topics that the topology writes, except changelogs and repartition topics."""
+        dead_letters = () if self.dead_letter_topic is None else (self.dead_letter_topic,)
+        return tuple(
+            dict.fromkeys((*(topic for each in self.subtopologies for topic in each.sink_topics), *dead_letters))
+        )
 
     @property
     def source_patterns(self) -> tuple[str, ...]:

@@ -83,7 +83,7 @@ def expanded(topology: GroupTopology, application_id: str, topics: Iterable[str]
         for group in topology.copartition_groups
     )
     return ExpandedTopology(
-        GroupTopology(tuple(kept), tuple(filter(None, groups))),
+        replace(topology, subtopologies=tuple(kept), copartition_groups=tuple(filter(None, groups))),
         tuple(pattern for pattern, matched in found.items() if not matched),
     )
 

@@ -20,13 +20,14 @@ import re
 import threading
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.metadata import EntryPoint, entry_points
 from typing import Protocol, TypeVar
 
 from assignor.errors import AssignorFault, InputError, NotBuiltYet, TopologyError
 from assignor.names.printable import shown_address
 from assignor.pipeline.snapshot import ClusterView, RebalanceSnapshot
+from assignor.topology.group_topology import GroupTopology, Subtopology
 from assignor.topology.internal_topics import CreatedTopic
 from coordinator_api.runtime.telemetry import GroupTelemetry
 
@@ -163,6 +164,11 @@ class ClusterConnection:
 
     async def topics(self, definition: RebalanceSnapshot) -> Mapping[str, int]:
         return await self._ask(lambda provider: provider.topics(definition))
+
+    async def written_topics(self, definition: RebalanceSnapshot) -> Mapping[str, int]:
+        """Returns the present partition counts of the topics that a topology writes, without missing topics."""
+        written = GroupTopology((Subtopology(0, tuple(definition.topology.written_topics)),))
+        return await self.topics(replace(definition, topology=written))
 
     async def all_topics(self) -> Mapping[str, int]:
         return await self._ask(lambda provider: provider.all_topics())

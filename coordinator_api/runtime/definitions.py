@@ -214,6 +214,8 @@ def check_names(snapshot: RebalanceSnapshot, where: str, *, of_stores: bool = Fa
         for index, topic in enumerate(group):
             if topic not in patterns:
                 checked_name(topic, _TOPIC, f"{topology}.copartition_groups[{number}][{index}]")
+    if snapshot.topology.dead_letter_topic is not None:
+        checked_name(snapshot.topology.dead_letter_topic, _TOPIC, f"{topology}.dead_letter_topic")
 
 
 def _check_keys(topics: Iterable[str], where: str) -> None:

@@ -64,6 +64,7 @@ def install(app: FastAPI, coordinator: Coordinator) -> None:
     app.state.group_documents = documents = GroupDocuments(coordinator)
     app.state.held_changes = lever_page.HeldChanges(coordinator)
     app.state.task_histories = task_page.TaskHistories(coordinator)
+    app.state.written_topics = topology_page.WrittenTopics(coordinator)
     app.state.group_summaries = GroupSummaries(coordinator, documents)
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from fastapi import Request
@@ -17,6 +18,8 @@ from assignor.topology.group_topology import GroupTopology, Subtopology
 from assignor.types import LATEST_OFFSET
 from coordinator_api.group.image import GroupImage
 from coordinator_api.http.dependencies import GroupId, TheCoordinator, named_router
+from coordinator_api.runtime.coordinator import Coordinator
+from coordinator_api.runtime.definitions import Definition
 from coordinator_api.web.grid import running_tasks
 from coordinator_api.web.group_documents import TheDocument
 from coordinator_api.web.rendering import page
@@ -29,14 +32,18 @@ router = named_router(include_in_schema=False)
 
 BOX_WIDTH, COLUMN_WIDTH, LINE, GAP, MARGIN = 250, 340, 22, 26, 12
 LONGEST_LABEL = 27
+DEAD_LETTER = "dead-letter"
+_COUNTS_KEPT_S, _MOST_KEPT = 60.0, 100
 _SWEEPS = 8
 
 
 @router.get("/ui/groups/{group}/topology")
 async def topology(request: Request, group_id: GroupId, coordinator: TheCoordinator, document: TheDocument) -> Response:
     """The page of the group's topology, with the present tasks and lags of the members."""
-    snapshot = (await coordinator.group(group_id).definition(document.image)).snapshot
-    partitions = partition_counts(snapshot, document.image)
+    definition = await coordinator.group(group_id).definition(document.image)
+    written: WrittenTopics = request.app.state.written_topics
+    partitions = {**await written.of(group_id, definition), **partition_counts(definition.snapshot, document.image)}
+    snapshot = definition.snapshot
     view = await asyncio.to_thread(topology_view, snapshot.topology, partitions, document.values)
     return page(request, "topology", group_id=group_id, topology=view, digest=document.digest)
 
@@ -51,8 +58,38 @@ def partition_counts(snapshot: RebalanceSnapshot, image: GroupImage) -> Mapping[
     return {**found, **internal, **{name: topic.partitions for name, topic in snapshot.cluster.topics.items()}}
 
 
+class WrittenTopics:
+    """The partition counts of the topics that groups write. A rebalance does not need them, so the group does not have
+    them: they come from the cluster that the definition names. Use `WrittenTopics` on the service's event loop.
+    """
+
+    def __init__(self, coordinator: Coordinator) -> None:
+        self._coordinator = coordinator
+        self._kept: dict[str, tuple[Definition, float, Mapping[str, int]]] = {}
+
+    async def of(self, group_id: str, definition: Definition) -> Mapping[str, int]:
+        """Returns the counts of about the last minute. Returns no counts if the definition describes its cluster
+        itself, or if the cluster does not answer.
+        """
+        runtime, now_s = self._coordinator.group(group_id), asyncio.get_running_loop().time()
+        kept = self._kept.get(group_id)
+        if kept is not None and kept[0] == definition and now_s - kept[1] < _COUNTS_KEPT_S:
+            return kept[2]
+        if definition.provider is None or runtime.cluster.error is not None:
+            return {}
+        counts: Mapping[str, int] = {}
+        with suppress(Exception):  # a cluster provider may raise any error
+            counts = await self._coordinator.clusters.cluster(definition.provider).written_topics(definition.snapshot)
+        while len(self._kept) >= _MOST_KEPT:
+            del self._kept[next(iter(self._kept))]
+        self._kept[group_id] = definition, now_s, counts
+        return counts
+
+
 class TopicRow(NamedTuple):
-    """A topic of the topology. `kind`: input, repartition or output. `partitions`: None if the number is not known."""
+    """A topic of the topology. `kind`: input, repartition, output or dead-letter. `partitions`: None if the number is
+    not known.
+    """
 
     name: str
     kind: str
@@ -163,10 +200,20 @@ def _topics(topology: GroupTopology, partitions: Mapping[str, int]) -> list[Topi
             read.setdefault(topic, []).append(each.id)
         for topic in written_topics(each):
             written.setdefault(topic, []).append(each.id)
+    if topology.dead_letter_topic is not None:
+        written[topology.dead_letter_topic] = [each.id for each in topology.subtopologies]
+
+    def kind_of(name: str) -> str:
+        if name == topology.dead_letter_topic:
+            return DEAD_LETTER
+        if name in repartition:
+            return "repartition"
+        return "input" if name in read else "output"
+
     return [
         TopicRow(
             name,
-            "repartition" if name in repartition else "input" if name in read else "output",
+            kind_of(name),
             partitions.get(name),
             read.get(name, ()),
             written.get(name, ()),
@@ -187,10 +234,15 @@ def _picture(topics: Sequence[TopicRow], rows: Sequence[SubtopologyRow]) -> Topo
         graph.add_node(("subtopology", str(row.number)))
     for topic in topics:
         node = (topic.kind, topic.name)
+        if topic.kind == DEAD_LETTER:
+            continue
         graph.add_node(node)
         graph.add_edges_from((node, ("subtopology", str(each))) for each in topic.read_by)
         graph.add_edges_from((("subtopology", str(each)), node) for each in topic.written_by)
     columns = _columns(graph)
+    # without edges, because every subtopology may write the topic, and the edges would cross the boxes between
+    for last in columns[-1:]:
+        last.extend((DEAD_LETTER, topic.name) for topic in topics if topic.kind == DEAD_LETTER)
     box_of = _boxes(columns, {row.number: row for row in rows}, {topic.name: topic for topic in topics})
     edges = tuple(
         Edge(_path(box_of[start], box_of[end]), f"{_called(start)} to {_called(end)}") for start, end in graph.edges
@@ -266,7 +318,7 @@ def _texts(
     if kind != "subtopology":
         topic = topics[name]
         of = "" if topic.partitions is None else f", {counted(topic.partitions, 'partition')}"
-        lines = [_short(name), f"{kind} topic{of}"]
+        lines = [_short(name), f"{kind} topic{of}", *(["of every subtopology"] if kind == DEAD_LETTER else [])]
         return tuple(lines), f"{name}: {kind} topic{of}"
     row = rows[int(name)]
     lag = "lag not known" if row.lag is None else "caught up" if row.lag == 0 else f"{count_text(row.lag)} behind"

@@ -253,7 +253,7 @@ def group_body(app: Application) -> dict[str, object]:
             assignor=ASSIGNOR,
             configs=configs,
             application_id=app.id,
-            topology=app.group_topology(),
+            topology=replace(app.group_topology(), dead_letter_topic=app.configs.errors_dead_letter_queue_topic_name),
             # the definition leaves out the addresses of brokers, because the coordinator's cluster provider knows the
             # cluster
             cluster=Cluster((), {}),

@@ -5,6 +5,8 @@ import re
 import threading
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
@@ -17,9 +19,15 @@ from coordinator_api.web import group_documents
 from coordinator_api.web.grid import GroupGrid, group_grid, pack_grid
 from coordinator_api.web.static_files import PackedFile
 from coordinator_api.web.topology_page import topology_view
+from streams_runtime.dsl.streams_builder import StreamsBuilder
+from streams_runtime.instance.application import Application, group_body
+from streams_runtime.logs.base import NewTopic
+from streams_runtime.logs.opening import open_log
+from streams_runtime.serdes import STRING
 from tests.coordinator_api.group_members import subscription
-from tests.coordinator_api.http.tenants import Tenants
+from tests.coordinator_api.http.tenants import Tenants, tenants
 from tests.coordinator_api.reported_rebalances import FIRST, SECOND, reported
+from tests.coordinator_api.web.conftest import PRINCIPALS
 from tests.coordinator_api.web.visitors import address_from, browser_of, settled_member, soup
 from tests.hostile_names import HOSTILE_NAMES
 from tests.known import known
@@ -238,6 +246,36 @@ async def test_should_show_the_topology_as_a_picture_and_in_tables(service: Tena
     assert [each.text for each in page.select("svg .name")] == ["events", "Subtopology 0"]
     cells = [" ".join(each.get_text(" ").split()) for each in page.select("#subtopology-0 > *")]
     assert cells == ["0", "events", "– nothing", "counts app-counts-changelog", "0 of 4 tasks run", "4,000"]
+
+
+async def test_should_know_the_topics_that_the_topology_writes(tmp_path: Path) -> None:
+    """No rebalance needs the partitions of these topics, so they come from the cluster of the definition."""
+    builder = StreamsBuilder()
+    builder.stream("orders", STRING, STRING).to("done", key_serde=STRING, value_serde=STRING)
+    address = f"embedded:{tmp_path / 'log'}"
+    configs = {"application.id": "a-1", "bootstrap.servers": address, "state.dir": tmp_path / "state"}
+    application = Application(builder.build(), {**configs, "errors.dead.letter.queue.topic.name": "failed"})
+    with closing(open_log(address)) as log:
+        log.create_topics([NewTopic("orders", 4), NewTopic("done", 3), NewTopic("failed", 2)])
+    async with tenants(tmp_path, PRINCIPALS, cluster_bootstrap_servers=(address,)) as service:
+        olga = await service.client("olga")
+        assert (await olga.put("/v1/groups/a-1", json=group_body(application))).is_success
+
+        page = soup(await (await browser_of(service, "rita")).get("/ui/groups/a-1/topology"))
+
+    rows = page.select("table")[1].select("tbody tr")
+    assert [[" ".join(cell.get_text(" ").split()) for cell in row.select("th, td")] for row in rows] == [
+        ["orders", "input", "not known", "others", "subtopology 0"],
+        ["done", "output", "3", "subtopology 0", "others"],
+        ["failed", "dead-letter", "2", "subtopology 0", "others"],
+    ]
+    dead_letters = known(page.select_one(".topology .dead-letter"))
+    assert [each.text for each in dead_letters.select("text")] == [
+        "failed",
+        "dead-letter topic, 2 partitions",
+        "of every subtopology",
+    ]
+    assert all("failed" not in each.text for each in page.select(".topology .edge")), "its edges would cross all boxes"
 
 
 def test_should_draw_a_topology_from_left_to_right_also_when_it_reads_what_it_writes() -> None:
