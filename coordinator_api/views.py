@@ -73,10 +73,17 @@ def reason_details(reason: Mapping[str, Any], age: Callable[[int], str]) -> str:
 
 
 def reason_places(reason: Mapping[str, Any]) -> str:
-    """Returns the first places of a reason, such as `words-1, words-2`. Leaves out the places that the reason's text
-    names. The text is empty if no place is left.
+    """Returns the first places of a reason, such as `words-1, words-2`. Leaves out the place that the reason's text
+    names. The result is empty if no place is left, and if the text lists several places itself.
     """
-    return listed([place for place in reason["where"] if place not in reason["text"]], _PLACES_SHOWN)
+    others = [place for place in reason["where"] if place not in reason["text"]]
+    return "" if len(reason["where"]) - len(others) > 1 else listed(others, _PLACES_SHOWN)
+
+
+def all_places(reason: Mapping[str, Any]) -> Sequence[str]:
+    """Returns all places of a reason for a list that unfolds; empty if the text and `reason_places` name all."""
+    shown = f"{reason['text']} {reason_places(reason)}"
+    return [] if all(place in shown for place in reason["where"]) else reason["where"]
 
 
 def contains_all(query: str, *texts: str) -> bool:

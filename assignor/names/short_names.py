@@ -37,6 +37,16 @@ def client_of_instance(client_id: str) -> str:
     return worker[1] if worker is not None else instance_name(client_id) or client_id
 
 
+def client_id_of(member_id: str, client_id: str | None) -> str:
+    """Returns the client id of a member. If the leader did not receive it, returns the beginning of the member id that
+    Kafka Streams made of the client id; empty if the member id has no such beginning.
+    """
+    if client_id:
+        return client_id
+    beginning = called(member_id)
+    return beginning if instance_name(beginning) else ""
+
+
 def client_of_threads(client_ids: Iterable[str]) -> str | None:
     """Returns the client id of the instance with these threads; None if the client ids of the threads differ."""
     names = {client_of_instance(each) for each in client_ids}

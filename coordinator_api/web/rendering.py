@@ -69,8 +69,9 @@ def _environment() -> Environment:
         lstrip_blocks=True,
     )
     of_quantities = (utc, utc_iso, clock_duration, counted, lag_text, time_left_text)
+    of_reasons = (views.reason_places, views.all_places, level_badge, health_badge)
     of_views = (views.count, views.sentence, views.cause_of, views.outcome_of, views.hold_text, views.moves_of_held)
-    for each in (*of_quantities, *of_views, views.missing_of_drain, views.reason_places, level_badge, health_badge):
+    for each in (*of_quantities, *of_views, views.missing_of_drain, *of_reasons):
         environment.filters[each.__name__] = each
     return environment
 

@@ -195,7 +195,7 @@ def _addresses(
     chosen = {name: each for name, each in zip(("before", "after"), pair, strict=True) if each is not None}
     here = {} if page_before is None else {"before_generation": page_before}
     found: list[tuple[str, Mapping[str, int]]] = []
-    if limit > LEAST:
+    if min(limit, len(shown)) > LEAST:
         found.append(("Zoom in", {**here, "limit": max(limit // 2, LEAST)}))
     if limit < MOST and has_more:
         found.append(("Zoom out", {**here, "limit": min(limit * 2, MOST)}))

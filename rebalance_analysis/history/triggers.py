@@ -12,7 +12,7 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from assignor.errors import AssignorFault
-from assignor.names.short_names import called, client_of_threads
+from assignor.names.short_names import client_id_of, client_of_threads
 from assignor.pipeline.snapshot import Member, RebalanceSnapshot
 from assignor.protocol.subscription_info import SubscriptionInfo, decode_member
 from assignor.recording import dotted_configs
@@ -209,8 +209,7 @@ def processes_in(snapshot: RebalanceSnapshot) -> dict[ProcessId, ProcessView]:
 
 
 def _process(members: Sequence[tuple[str, Member, SubscriptionInfo]]) -> ProcessView:
-    # The leader does not receive the client ids of other members, but a member id begins with the client id.
-    client = client_of_threads(member.client_id or called(member_id) for member_id, member, _ in members)
+    client = client_of_threads(client_id_of(member_id, member.client_id) for member_id, member, _ in members)
     return ProcessView(
         {member_id: member.group_instance_id or member.client_id or member_id for member_id, member, _ in members},
         frozenset(member.group_instance_id for _, member, _ in members if member.group_instance_id is not None),

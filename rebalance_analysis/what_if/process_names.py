@@ -12,7 +12,7 @@ from collections.abc import Container, Iterable, Iterator, Mapping
 from itertools import islice
 
 from assignor.errors import InputError
-from assignor.names.short_names import InstanceNames, called, client_of_threads
+from assignor.names.short_names import InstanceNames, client_id_of, client_of_threads
 from assignor.recording.fields import Value
 from assignor.types import ProcessId
 from rebalance_analysis.rerun import Rerun, RerunPlacement, RerunRebalance
@@ -110,7 +110,7 @@ def process_labels(rebalances: Iterable[Rerun]) -> dict[ProcessId, str]:
 
 def _name(ran: RerunRebalance, consumers: Iterable[str]) -> str | None:
     members = ran.recorded.snapshot.members
-    return client_of_threads(members[consumer].client_id or called(consumer) for consumer in consumers)
+    return client_of_threads(client_id_of(consumer, members[consumer].client_id) for consumer in consumers)
 
 
 def _new_process_ids(seed: str, taken: Container[ProcessId]) -> Iterator[ProcessId]:

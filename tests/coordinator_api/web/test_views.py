@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from coordinator_api.http.models.group_models import HealthAnswer, UnreadableGroupLine
-from coordinator_api.views import ActiveLever, active_levers, count, reason_details, reason_places, sentence
+from coordinator_api.views import ActiveLever, active_levers, all_places, count, reason_details, reason_places, sentence
 from coordinator_api.web.group_summaries import GroupSummary, SummarizedLine, SummarizedList
 from coordinator_api.web.groups_page import GroupsShown, chosen
 from coordinator_api.web.rendering import Badge, health_badge
@@ -195,6 +195,17 @@ def test_should_name_places_that_the_text_of_a_reason_does_not_name() -> None:
     assert reason_places(reason) == "words-0, words-2, words-3, words-4, words-5 and 2 more"
     assert reason_details(reason, str) == f"since 9000 ago; {reason_places(reason)}"
     assert reason_details({**reason, "where": [], "since_ms": None}, str) == ""
+    assert all_places(reason) == places
+    assert all_places({**reason, "where": places[:3]}) == []
+
+
+def test_should_name_places_once_if_the_text_lists_them() -> None:
+    topics = [f"topic-{number}" for number in range(7)]
+    reason = {"text": "Missing: topic-0, topic-1 and 5 more.", "where": topics, "since_ms": None, "last_ms": None}
+
+    assert reason_places(reason) == ""
+    assert reason_details(reason, str) == ""
+    assert all_places(reason) == topics
 
 
 def test_should_name_each_lever_that_is_on() -> None:
