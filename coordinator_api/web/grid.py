@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from assignor.names.short_names import names_of_threads
+from assignor.names.short_names import names_of_threads, short_process_ids
 from assignor.types import LATEST_OFFSET
 from coordinator_api.web.static_files import PackedFile
 from rebalance_analysis.presentation.quantities import count_text, counted, time_left_text
@@ -97,13 +97,23 @@ class GridThread:
 
 @dataclass(frozen=True, slots=True)
 class GridRow:
-    """One instance. `name`: see `short_names.instance_names`. `tags`: client tags, as `key=value`."""
+    """One instance. `name`: see `short_names.instance_names`. `short_id`: the beginning of the process id; empty if the
+    name has it already. `tags`: client tags, as `key=value`.
+    """
 
     process_id: str
     name: str
+    short_id: str
     rack: str | None
     tags: tuple[str, ...]
     threads: tuple[GridThread, ...]
+
+    @property
+    def where(self) -> str:
+        """The process, the rack and the tags in one line."""
+        process = f"process {self.short_id}" if self.short_id else ""
+        rack = f"rack {self.rack}" if self.rack else ""
+        return " · ".join(each for each in (process, rack, ", ".join(self.tags)) if each)
 
     @property
     def counts(self) -> tuple[int, int, int]:
@@ -159,8 +169,9 @@ def group_grid(document: Mapping[str, Any]) -> GroupGrid:
         member = members[copy["member_id"]]
         chips[copy["member_id"]].append(_chip(copy, acceptable, member, goes_on))
     names = names_of_members(document["members"])
+    short = short_process_ids(names)
     rows = tuple(
-        _row(process_id, names[process_id], each, chips, goes_on)
+        _row(process_id, names[process_id], short[process_id], each, chips, goes_on)
         for process_id, each in _instances(document["members"])
     )
     rows = tuple(sorted(rows, key=lambda row: (_natural(row.name), row.process_id)))
@@ -213,6 +224,7 @@ def grid_document(grid: GroupGrid) -> dict[str, object]:
                 "name": row.name,
                 "rack": row.rack,
                 "tags": list(row.tags),
+                "where": row.where,
                 "threads": [
                     [thread.name, thread.member_id, int(thread.is_up_to_date), [_packed(chip) for chip in thread.chips]]
                     for thread in row.threads
@@ -272,6 +284,7 @@ def _instances(members: Sequence[Mapping[str, Any]]) -> list[tuple[str, list[Map
 def _row(
     process_id: str,
     name: str,
+    short_id: str,
     members: Sequence[Mapping[str, Any]],
     chips: Mapping[str, Sequence[Chip]],
     goes_on: bool,
@@ -294,7 +307,7 @@ def _row(
     )
     tags = tuple(sorted(f"{key}={value}" for key, value in first["client_tags"].items()))
     rack = next((member["rack"] for member in members if member["rack"]), None)
-    return GridRow(process_id, name, rack, tags, tuple(threads))
+    return GridRow(process_id, name, "" if short_id in name else short_id, rack, tags, tuple(threads))
 
 
 def _thread_name(member: Mapping[str, Any]) -> str:

@@ -171,9 +171,8 @@ function fill(block, row) {
   name.title = `Process ${row.id}`;
   const roles = [`${count(held.A)} active`, held.S && `${count(held.S)} standby`, held.W && `${count(held.W)} warm-up`].filter(Boolean);
   head.append(name, element("span", "more", roles.join(", ")));
-  const where = [row.rack && `rack ${row.rack}`, row.tags.join(", ")].filter(Boolean).join(" · ");
   if (row.away_until_ms) head.append(away(row.away_until_ms));
-  else if (where) head.append(element("span", "more", where));
+  else if (row.where) head.append(element("span", "more", row.where));
   const who = role(element("div", "who"), "row");
   who.append(head);
   const threads = row.threads.map(([called, member, fetched, packed]) => {

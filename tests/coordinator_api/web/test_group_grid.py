@@ -150,8 +150,22 @@ def test_should_say_to_the_script_no_more_than_it_shows() -> None:
     of_second = [["thread 1", "m-10", 1, [["A0_2", "u"], ["W1_0", "b", 600, 1_000]]]]
     assert grid_document(group_grid(of_two())) == {
         "rows": [
-            {"id": FIRST, "name": "app-2", "rack": "a", "tags": ["zone=z1"], "threads": of_first},
-            {"id": SECOND, "name": "app-10", "rack": "b", "tags": [], "threads": of_second},
+            {
+                "id": FIRST,
+                "name": "app-2",
+                "rack": "a",
+                "tags": ["zone=z1"],
+                "where": f"process {FIRST} · rack a · zone=z1",
+                "threads": of_first,
+            },
+            {
+                "id": SECOND,
+                "name": "app-10",
+                "rack": "b",
+                "tags": [],
+                "where": f"process {SECOND} · rack b",
+                "threads": of_second,
+            },
         ],
         "acceptable_lag": 100,
     }
