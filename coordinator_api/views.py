@@ -7,6 +7,7 @@ import unicodedata
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from assignor.names.short_names import names_of_ended
 from assignor.types import TaskId
 from rebalance_analysis.presentation.comparisons import difference_summary
 from rebalance_analysis.presentation.forecasts import verdict
@@ -199,7 +200,7 @@ def names_with_ended(names: Mapping[str, str], ends: Sequence[Mapping[str, Any]]
     """Returns the names of instances by process id, with those of the instances that ended. `names`: of the instances
     that are there. `ends`: the field of the group's document.
     """
-    ended = {end["process_id"]: f"{end['client_id'] or end['process_id']} (ended)" for end in ends}
+    ended = names_of_ended((end["process_id"], end["client_id"]) for end in ends)
     return {**ended, **names}
 
 

@@ -89,6 +89,19 @@ def names_of_threads(threads: Iterable[tuple[str, str | None]]) -> dict[str, str
     return instance_names({process: client_of_threads(each) for process, each in client_ids.items()})
 
 
+def names_of_ended(instances: Iterable[tuple[str, str | None]]) -> dict[str, str]:
+    """Returns the names of instances that ended, by process id. The short process id always stands behind the client
+    id, because an instance that took its place mostly has the same client id. `instances`: the process id and the
+    client id of each.
+    """
+    clients = dict(instances)
+    short = short_process_ids(clients)
+    return {
+        process: f"{client} ({short[process]}, ended)" if client else f"{short[process]} (ended)"
+        for process, client in clients.items()
+    }
+
+
 class ShortNames:
     """Short names of processes, made of the process ids alone: see `short_process_ids`."""
 

@@ -27,7 +27,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, replace
 from typing import Any
 
-from assignor.names.short_names import names_of_threads
+from assignor.names.short_names import names_of_ended, names_of_threads
 from assignor.pipeline.snapshot import RebalanceSnapshot
 from assignor.recording import dotted_configs
 from assignor.topology.internal_topics import missing_source_topics
@@ -157,7 +157,8 @@ def _group(
     tasks, end = _tasks(group, definition), group.image.present_end
     copies = [ObservedCopy(copy.task, Role(copy.role), copy.lag, copy.left_ms) for copy in tasks]
     instances = names_of_threads((member.process_id, member.client_id) for member in members if member.process_id)
-    seen = replace(seen, copies=copies, instances=instances)
+    ended = names_of_ended((end.process_id, end.client_id) for end in group.image.ends)
+    seen = replace(seen, copies=copies, instances={**ended, **instances})
     health = health_of(replace(seen, acceptable_lag=definition.configs.acceptable_recovery_lag))
     return GroupAnswer(
         **_shown(group.group_id, group.image, health, seen.flow),

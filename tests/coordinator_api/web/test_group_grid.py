@@ -3,6 +3,7 @@
 import json
 from typing import Any
 
+from coordinator_api.views import names_with_ended
 from coordinator_api.web.grid import Chip, GroupGrid, grid_document, group_grid, pack_grid
 from coordinator_api.web.group_page import GridFilter, filtered, sections
 
@@ -114,6 +115,13 @@ def test_should_tell_instances_with_the_same_client_id_apart() -> None:
     alike = [member("m", third, "app-StreamThread-1"), member("n", FIRST, "app-StreamThread-1")]
 
     assert [row.name for row in group_grid(document(alike, [])).rows] == ["app (00000000)", "app (0360fe55)"]
+
+
+def test_should_name_an_instance_that_ended_by_client_id_and_process() -> None:
+    ends: list[dict[str, Any]] = [{"process_id": SECOND, "client_id": "app"}, {"process_id": FIRST, "client_id": None}]
+
+    assert names_with_ended({}, ends[:1]) == {SECOND: "app (00000000, ended)"}
+    assert names_with_ended({SECOND: "app"}, ends) == {SECOND: "app", FIRST: f"{FIRST} (ended)"}
 
 
 def test_should_show_the_part_that_was_asked_for() -> None:

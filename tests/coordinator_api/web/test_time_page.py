@@ -14,7 +14,7 @@ import pytest
 from assignor.pipeline.snapshot import Member
 from coordinator_api.store.store_errors import StoreError
 from coordinator_api.views import count, hold_text
-from coordinator_api.web.time_page import time_line
+from coordinator_api.web.time_page import comparison, time_line
 from tests.coordinator_api.group_members import subscription
 from tests.coordinator_api.http.tenants import Tenants
 from tests.coordinator_api.reported_rebalances import FIRST, SECOND, reported
@@ -104,6 +104,20 @@ async def test_should_show_the_moves_that_the_command_names(service: Tenants, tm
     assert shown == wanted
     assert HOSTILE not in answer.text
     assert [each.text for each in page.select("path.arrow title")] == [f"0_1: {HOSTILE} to nobody"]
+
+
+def test_should_part_moves_whose_reason_is_not_known_from_the_others() -> None:
+    moves: list[dict[str, Any]] = [
+        {"task": task, "active": {"from": ["a"], "to": ["b"]}, "standby": {"gone": [], "new": []}}
+        for task in ("0_0", "0_1")
+    ]
+    owners = {"0_0": ["a"], "0_1": ["a"]}
+    answer = {"tasks": 2, "moves": moves, "before": owners, "after": {}, "names": {}, "why": {"0_0": "b", "0_1": None}}
+
+    compared = comparison(answer)
+
+    assert [move["task"] for move in compared["known"]] == ["0_0"]
+    assert [move["task"] for move in compared["unknown"]] == ["0_1"]
 
 
 async def test_should_page_through_a_history(service: Tenants) -> None:
