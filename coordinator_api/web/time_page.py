@@ -216,7 +216,7 @@ class OwnerlessTime(NamedTuple):
     text: str
 
 
-class Tick(NamedTuple):
+class AxisTick(NamedTuple):
     """A round time on the line. `text`: the time of day, or the day at midnight."""
 
     x: float
@@ -252,7 +252,7 @@ class TimeLine(NamedTuple):
 
     rows: list[Mapping[str, Any]]
     markers: list[Marker]
-    ticks: list[Tick]
+    ticks: list[AxisTick]
     gaps: list[OwnerlessTime]
     from_ms: int
     until_ms: int
@@ -306,7 +306,7 @@ def time_line(
             text = f"Before generation {generation}, {_without_owner(left_behind, took_ms)}: their instance was gone"
             gaps.append(OwnerlessTime(begin, max(x(at_ms) - begin, 2), text))
         next_ms = at_ms
-    ticks = [Tick(x(at_ms), text) for at_ms, text in _ticks(from_ms, until_ms)] if times else []
+    ticks = [AxisTick(x(at_ms), text) for at_ms, text in _ticks(from_ms, until_ms)] if times else []
     return TimeLine(rows, _markers(rows), ticks, gaps, from_ms, until_ms, WIDTH)
 
 
