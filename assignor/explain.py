@@ -352,8 +352,8 @@ def _step_text(step: Decision, names: _Names) -> str:
         role=step.role,
         process=names.process(step.process),
         other=names.process(step.other),
-        consumer=called(step.consumer),
-        other_consumer=called(step.other_consumer) or "its owner",
+        consumer=names.consumer(step.consumer),
+        other_consumer=names.consumer(step.other_consumer) or "its owner",
         detail=step.detail,
         lag=_lag_text(names.problem, step.process, step.task),
         other_lag=_lag_text(names.problem, step.other, step.task),
@@ -365,7 +365,20 @@ class _Names:
 
     def __init__(self, problem: PlacementProblem, names: ShortNames | None = None) -> None:
         self.problem = problem
+        self._names = names
         self.process = (ShortNames(problem.clients) if names is None else names).short
+
+    def consumer(self, member: str | None) -> str:
+        """Returns the name of the instance and its thread, such as `orders thread 2`. Returns the member id if no names
+        are given, and if the client id does not have the number of the thread.
+        """
+        if self._names is not None:
+            clients = self.problem.clients.items()
+            process = next((process for process, client in clients if member in client.consumers), None)
+            thread = self._names.thread(process, member)
+            if thread.startswith("thread "):
+                return f"{self.process(process)} {thread}"
+        return called(member)
 
 
 def _lag_text(problem: PlacementProblem, process: ProcessId | None, task: TaskId) -> str:

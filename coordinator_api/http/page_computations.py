@@ -104,7 +104,9 @@ def compare_two(before: Stored, after: Stored, classes: tuple[str, ...]) -> dict
     processes = [processes_in(each.snapshot) for each in (parse_recorded_rebalance(first), later)]
     names = InstanceNames({process: view.name for each in processes for process, view in each.items()})
     history = group_history([PastRebalance(after[0], _ran(later, own_assignors(classes)))], every_task=True)
-    why = {str(each.task): full_reason(each, names) for each in history.rebalances[0].task_rebalances}
+    moved = {str(move["task"]) for move in moves}
+    tasks = [each for each in history.rebalances[0].task_rebalances if str(each.task) in moved]
+    why = {str(each.task): full_reason(each, names) for each in tasks}
     return {
         "tasks": len(tasks_of(old, new)),
         "moves": moves,
