@@ -65,9 +65,15 @@ def full_reason(each: TaskRebalance, names: ShortNames) -> str | None:
 
 
 def reason_sentences(each: TaskRebalance, names: ShortNames) -> list[str]:
-    """Returns a sentence for each step of the reason; empty if the rebalance did not place the task."""
+    """Returns a sentence for each step of the reason; empty if the rebalance did not place the task. The name of an
+    instance at the begin of a sentence keeps its small letter.
+    """
     reason = full_reason(each, names)
-    return [] if reason is None else [f"{part[:1].upper()}{part[1:]}." for part in reason.split("; ")]
+    begins = () if each.problem is None else tuple(f"{names.short(process)} " for process in each.problem.clients)
+    return [
+        f"{part}." if part.startswith(begins) else f"{part[:1].upper()}{part[1:]}."
+        for part in ([] if reason is None else reason.split("; "))
+    ]
 
 
 def decided_elsewhere(each: TaskRebalance) -> str:

@@ -223,7 +223,7 @@ async def test_should_call_an_instance_by_one_name_on_every_page(service: Tenant
     for path, text in texts.items():
         if path != "/topology":
             assert re.search(r"app \((1{8}|2{8})\)", text), path
-        names = re.findall(r"app(?! \(?[12]{8}\)|-|.counts)\b.{0,9}|(?<!pp \()[12]{8}", text)
+        names = re.findall(r"app(?! \(?[12]{8}\)|-|.counts)\b.{0,9}|(?<!app \()[12]{8}", text)
         assert names == [], f"{path} has other names, too"
 
 
