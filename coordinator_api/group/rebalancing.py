@@ -17,6 +17,7 @@ Differs from Kafka: no member leads. If an outcome contains `RunRebalance`, the 
 leader has to be elected, and no member waits for a SyncGroup.
 """
 
+from collections.abc import Collection
 from dataclasses import replace
 
 from assignor.pipeline.snapshot import Member
@@ -108,22 +109,26 @@ def rebalance_to_run(image: GroupImage) -> RunRebalance | None:
         members={member_id: _as_it_takes_part(member) for member_id, member in image.members.items()},
         reason=image.cause.as_text(),
         steering=replace(
-            image.levers.steering, keeps_owned=image.kept_because is not None, away_processes=away_processes(image)
+            image.levers.steering, keeps_owned=image.kept_because is not None, away_processes=_away_processes(image)
         ),
     )
 
 
-def away_processes(image: GroupImage) -> frozenset[ProcessId]:
+def _away_processes(image: GroupImage) -> frozenset[ProcessId]:
     """Returns the instances whose members are all absent: no member of the instance has rejoined. If a member leaves
     during the computation, it counts as present, because the input of a computation does not change.
     """
-    away, present = set[ProcessId | None](), set[ProcessId | None]()
-    if not image.members.away():
+    return processes_of_all(image, {each.member_id for each in image.members.away() if not image.takes_part(each)})
+
+
+def processes_of_all(image: GroupImage, member_ids: Collection[str]) -> frozenset[ProcessId]:
+    """Returns the instances whose members are all in `member_ids`."""
+    if not member_ids:
         return frozenset()
+    named, others = set[ProcessId | None](), set[ProcessId | None]()
     for member in image.members.values():
-        is_absent = member.is_away and not image.takes_part(member)
-        (away if is_absent else present).add(process_of(member.last_join.subscription))
-    return frozenset(process for process in away - present if process is not None)
+        (named if member.member_id in member_ids else others).add(process_of(member.last_join.subscription))
+    return frozenset(process for process in named - others if process is not None)
 
 
 def _as_it_takes_part(member: ClassicGroupMember) -> Member:

@@ -15,7 +15,7 @@ from assignor.recording import RecordedRebalance
 from coordinator_api.group import events
 from coordinator_api.group.group_levers import Lever, LeverName, Levers, OperatorDecision
 from coordinator_api.group.image import GroupImage
-from coordinator_api.group.rebalancing import away_processes
+from coordinator_api.group.rebalancing import processes_of_all
 from coordinator_api.http.dependencies import compute
 from coordinator_api.http.page_computations import effects
 from coordinator_api.http.present_rebalance import present_rebalance
@@ -25,13 +25,16 @@ LETS_HELD_GO_ON = ("approve", "hold-off")
 """The commands that carry out the rebalance that waits for approval."""
 
 
-def moves_tasks(name: str, document: Mapping[str, Any]) -> bool:
+def moves_tasks(name: str, event: events.Event, document: Mapping[str, Any]) -> bool:
     """Returns whether a command may move tasks at once. `name`: as in `lever_page.EVENTS`. `document`: of the group."""
+    members = document["members"]
     if name in LETS_HELD_GO_ON:
         return document["held_rebalance"] is not None
     if name == "grace-off":
-        return any(member["away_until_ms"] is not None for member in document["members"])
-    return name in ("drain", "drain-end", "rebalance") and bool(document["members"])
+        return any(member["away_until_ms"] is not None for member in members)
+    if isinstance(event, events.SetInstanceDrain):
+        return any(event.process_id == each["process_id"] or event.member_id == each["member_id"] for each in members)
+    return name == "rebalance" and bool(members)
 
 
 async def dry_run(
@@ -51,7 +54,8 @@ async def dry_run(
 
 
 def _steered(now: RecordedRebalance, image: GroupImage, levers: Levers) -> RecordedRebalance:
-    steering = replace(levers.steering, away_processes=away_processes(image))
+    away = {member.member_id for member in image.members.away()}
+    steering = replace(levers.steering, away_processes=processes_of_all(image, away))
     return replace(now, snapshot=replace(now.snapshot, steering=steering))
 
 

@@ -71,7 +71,7 @@ async def apply(request: Request, group_id: GroupId, coordinator: TheCoordinator
         return await _shown(request, group_id, status=422, typed=typed, wrong_field=error.where, wrong=why)
     if form.get("confirmed") != "yes":
         seen = await document_of(request, group_id)
-        if moves_tasks(name, seen.values):
+        if moves_tasks(name, event, seen.values):
             return await _asked(request, coordinator, group_id, name, form, event)
     note_lever(request, event)
     answer = await runtime.handle(event)

@@ -172,6 +172,24 @@ async def test_should_drain_a_member_tell_when_it_can_be_stopped_and_end_that(se
     assert pulled_levers(await document(service)) == {}
 
 
+async def test_should_ask_before_the_tasks_of_an_absent_member_go_to_others(service: Tenants) -> None:
+    mia, browser = await service.client("mia"), await browser_of(service, "olga")
+    assert (await pull(browser, "grace", **{"grace-seconds": "60"})).status_code == 303
+    joined = await mia.post("/v1/groups/a-1/subscriptions", json=join_body())
+    path = f"/v1/groups/a-1/members/{joined.json()['member_id']}"
+    fetched = await mia.get(f"{path}/assignment", params={"min_generation": 1, "wait_ms": 30_000})
+    assert fetched.status_code == 200
+    assert (await mia.delete(path)).is_success
+
+    asked = await pull(browser, "grace-off")
+
+    assert asked.status_code == 200
+    assert "cannot be computed" in soup(asked).get_text(), "nobody is left who could have the tasks"
+    assert list(pulled_levers(await document(service))) == ["rejoin_grace"]
+    assert (await confirm(browser, asked)).status_code == 303
+    assert pulled_levers(await document(service)) == {}
+
+
 async def test_should_show_the_levers_first_that_help_now(service: Tenants) -> None:
     browser = await browser_of(service, "olga")
 
