@@ -83,6 +83,9 @@ def test_should_show_the_columns_first_that_matter_on_a_narrow_screen(page: Page
         for name in ("th", "When", "Because", "What followed", "Took", "Before", "After")
     }
     assert list(tops) == sorted(tops, key=tops.__getitem__)
+    symbols = page.locator(".time-line .one, .time-line .several")
+    expect(symbols.last).to_be_in_viewport()
+    expect(symbols.first).not_to_be_in_viewport()
 
 
 def test_should_leave_air_between_rows_of_tasks(page: Page, origin: str, client: httpx.Client) -> None:
