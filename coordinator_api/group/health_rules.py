@@ -13,6 +13,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
+from assignor.names.short_names import client_of_instance
 from assignor.types import AssignorErrorCode, Role
 from coordinator_api.group.health import (
     GroupHealth,
@@ -21,7 +22,7 @@ from coordinator_api.group.health import (
     HealthReason,
     ReasonCode,
 )
-from coordinator_api.group.image import GroupImage, InstanceEnd, LastRebalance, client_of_instance
+from coordinator_api.group.image import GroupImage, InstanceEnd, LastRebalance
 from coordinator_api.group.notices import ReceivedNotice
 from coordinator_api.group.states import GroupState, RebalanceOutcome, RemovalReason
 from rebalance_analysis.presentation.quantities import duration_text
