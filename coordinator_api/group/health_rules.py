@@ -557,7 +557,8 @@ _NOTICE_ACTIONS = {
     "retention.ms, or add instances.",
     ReasonCode.POSITION_BEYOND_END: "The topic was made again or lost records. If this is intended, there is nothing "
     "to do.",
-    ReasonCode.RECORDS_DEAD_LETTERED: "Look at the records of the dead-letter topic: their headers have the error.",
+    ReasonCode.RECORDS_DEAD_LETTERED: "Look at them with `assignor dead-letters list TOPIC`, and put them back "
+    "with `assignor dead-letters retry TOPIC` once the cause is mended.",
     ReasonCode.RECORDS_DROPPED: "See whether these records may be lost: late ones need a longer grace period, failed "
     "ones another exception handler.",
     ReasonCode.STORE_REBUILT: "Nothing, if it stays the only time. Else look at the disk of the instance.",
@@ -604,7 +605,7 @@ def _instance_name(seen: GroupObservation, process: str) -> str:
 _NOTICE_TITLES = {
     ReasonCode.RECORDS_PASSED_OVER: "The log deleted records before the group read them",
     ReasonCode.POSITION_BEYOND_END: "A position is beyond the end of its topic",
-    ReasonCode.RECORDS_DEAD_LETTERED: "Records went to the dead-letter topic",
+    ReasonCode.RECORDS_DEAD_LETTERED: "Records failed",
     ReasonCode.RECORDS_DROPPED: "Records were left out",
     ReasonCode.STORE_REBUILT: "A store was rebuilt",
     ReasonCode.WINDOWS_MISSING: "A restored store lacks windows",
