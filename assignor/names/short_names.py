@@ -74,11 +74,16 @@ def instance_names(clients: Mapping[str, str | None]) -> dict[str, str]:
     short, count = short_process_ids(clients), Counter(clients.values())
     names = {}
     for process, client in clients.items():
-        if not client or _INNER_UUID.search(client):
+        if client is None or not _is_read(client):
             names[process] = short[process]
         else:
             names[process] = client if count[client] == 1 else f"{client} ({short[process]})"
     return names
+
+
+def _is_read(client: str | None) -> bool:
+    """Returns True if people would read the client id. If the config `client.id` is not set, the id contains a UUID."""
+    return bool(client) and _INNER_UUID.search(client or "") is None
 
 
 def names_of_threads(threads: Iterable[tuple[str, str | None]]) -> dict[str, str]:
@@ -91,13 +96,13 @@ def names_of_threads(threads: Iterable[tuple[str, str | None]]) -> dict[str, str
 
 def names_of_ended(instances: Iterable[tuple[str, str | None]]) -> dict[str, str]:
     """Returns the names of instances that ended, by process id. The short process id always stands behind the client
-    id, because an instance that took its place mostly has the same client id. `instances`: the process id and the
-    client id of each.
+    id, because an instance that took its place mostly has the same client id. As in `instance_names`, a client id that
+    contains a UUID is left out. `instances`: the process id and the client id of each.
     """
     clients = dict(instances)
     short = short_process_ids(clients)
     return {
-        process: f"{client} ({short[process]}, ended)" if client else f"{short[process]} (ended)"
+        process: f"{client} ({short[process]}, ended)" if _is_read(client) else f"{short[process]} (ended)"
         for process, client in clients.items()
     }
 
@@ -152,7 +157,7 @@ class FullNames(InstanceNames):
         if process is None:
             return "nobody"
         client = self._beginnings.get(process)
-        return str(process) if not client or _INNER_UUID.search(client) else f"{client} ({process})"
+        return f"{client} ({process})" if _is_read(client) else str(process)
 
     def thread(self, process: ProcessId | None, member: str | None) -> str:
         return member or ""

@@ -10,10 +10,10 @@ only reasons about the last reported rebalance.
 """
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from assignor.names.short_names import client_of_instance
+from assignor.names.short_names import instance_names, names_of_ended, names_of_threads, short_members
 from assignor.types import AssignorErrorCode, Role
 from coordinator_api.group.health import (
     GroupHealth,
@@ -25,6 +25,7 @@ from coordinator_api.group.health import (
 from coordinator_api.group.image import GroupImage, InstanceEnd, LastRebalance
 from coordinator_api.group.notices import ReceivedNotice
 from coordinator_api.group.states import GroupState, RebalanceOutcome, RemovalReason
+from coordinator_api.group.subscriptions import process_of
 from rebalance_analysis.presentation.quantities import duration_text
 
 OWNERLESS_AFTER_MS = 30_000
@@ -126,10 +127,15 @@ def _failure(seen: GroupObservation, last: LastRebalance) -> HealthReason:
         f"has {actual}. Kafka's error: {error}."
     )
     again = "start the instances again" if seen.cluster.address else "PUT a definition without the topic"
+    if int(expected) > int(actual):
+        adding = f"`assignor topics alter {topic} --partitions {expected}`"
+        keeps = "Adding partitions keeps the state"
+    else:
+        adding = f"`assignor topics alter TOPIC --partitions {actual}`"
+        keeps = "A topic cannot lose partitions. Adding partitions to its source topics keeps the state"
     action = (
-        f"Stop all instances, make the number of partitions fit, then {again}. Adding partitions keeps the state, but "
-        f"a key that now belongs to another partition begins without its state: `assignor topics alter {topic} "
-        f"--partitions {expected}`. A reset deletes the state, and the input is read again"
+        f"Stop all instances, make the number of partitions fit, then {again}. {keeps}, but a key that now belongs to "
+        f"another partition begins without its state: {adding}. A reset deletes the state, and the input is read again"
     )
     command = f"assignor reset --application-id {seen.group_id}"
     return _broken(seen, ReasonCode.REBALANCE_FAILED, text, action, command, where=(topic,))
@@ -216,32 +222,48 @@ def _ended_instances(seen: GroupObservation) -> Reasons:
     day counts until another instance has joined in its place, or until the same process is back.
     """
     ended = _bad_ends(seen)
+    names = instance_names({end.process_id: end.client_id for end in ended})
     failed = [end for end in ended if end.failure is not None]
     lost = [end for end in ended if end.failure is None]
-    if failed:
-        yield _of_ends(HealthLevel.BROKEN, ReasonCode.INSTANCE_FAILED, failed, _mend(failed[0]))
+    if failed and _ended_by_rebalance(seen, failed[0]):
+        text = "ended, because the last rebalance failed."
+        action = "Start it again when the next rebalance can succeed."
+        yield _of_ends(HealthLevel.BROKEN, ReasonCode.INSTANCE_FAILED, failed, names, text, action)
+    elif failed:
+        text, action = _failure_text(failed[0]), _mend(failed[0])
+        yield _of_ends(HealthLevel.BROKEN, ReasonCode.INSTANCE_FAILED, failed, names, text, action)
     if lost:
         level = HealthLevel.DEGRADED if seen.image.members else HealthLevel.BROKEN
         action = (
             "Its log and the log of its machine or container tell the cause, such as OOMKilled or exit code 137 for "
             "too little memory. Start it again."
         )
-        yield _of_ends(level, ReasonCode.INSTANCE_LOST, lost, action)
+        text = f"ended without a goodbye. {_LOST_BECAUSE[lost[0].reason]}"
+        yield _of_ends(level, ReasonCode.INSTANCE_LOST, lost, names, text, action)
+
+
+def _ended_by_rebalance(seen: GroupObservation, end: InstanceEnd) -> bool:
+    """Returns True if the error of the instance repeats the reason of the last rebalance, which failed."""
+    last = seen.image.last_rebalance
+    if last is None or last.end.error is None or end.failure is None:
+        return False
+    return last.end.error.rstrip(".") in end.failure.message and any(_failed_rebalance(seen))
 
 
 def _broken_connections(seen: GroupObservation) -> Reasons:
     """Yields a reason for members that are missed but not removed yet, because most connections of the group broke."""
     count, since_ms = len(seen.disconnected), seen.disconnected_since_ms
+    names = _threads(seen.disconnected)
     if count and since_ms is not None and seen.now_ms - since_ms >= BROKEN_AFTER_MS:
         yield HealthReason(
             HealthLevel.DEGRADED,
             ReasonCode.CONNECTIONS_BROKEN,
             f"The connections of {count:,} of {len(seen.image.members):,} members broke, and they have not come back: "
-            f"{_listed(seen.disconnected)}. Either the network is broken, or each process has ended: {_KILLED}.",
+            f"{_listed(names)}. Either the network is broken, or each process has ended: {_KILLED}.",
             "See whether the processes run. They are removed after their session.timeout.ms, or come back by "
             "themselves with the network.",
             since_ms=since_ms,
-            where=tuple(seen.disconnected[:_MOST_PLACES]),
+            where=names[:_MOST_PLACES],
             count=count,
         )
 
@@ -284,26 +306,35 @@ def _cause(end: InstanceEnd) -> _Cause | None:
     return _FULL if _DISK_FULL.search(error) else _MEMORY if _OUT_OF_MEMORY.search(error) else None
 
 
-def _of_ends(level: HealthLevel, code: ReasonCode, newest_first: Sequence[InstanceEnd], action: str) -> HealthReason:
+def _failure_text(end: InstanceEnd) -> str:
+    """Returns what happened to an instance that has failed, without its name."""
+    failure, cause = end.failure, _cause(end)
+    assert failure is not None
+    at = ", ".join(each for each in (failure.place, failure.task and f"task {failure.task}") if each)
+    message = f": {failure.message}" if failure.message else ""
+    because = "" if cause is None else f", because {cause.text}"
+    return f"failed{because}: {failure.error}{message}{f' ({at})' if at else ''}."
+
+
+def _of_ends(
+    level: HealthLevel,
+    code: ReasonCode,
+    newest_first: Sequence[InstanceEnd],
+    names: Mapping[str, str],
+    text: str,
+    action: str,
+) -> HealthReason:
+    """A reason about instances that ended. `text`: what happened to the newest of them, without its name."""
     newest, count = newest_first[0], len(newest_first)
-    names = tuple(end.client_id or end.process_id for end in newest_first)
-    failure = newest.failure
-    if failure is None:
-        text = f"Instance {names[0]} ended without a goodbye. {_LOST_BECAUSE[newest.reason]}"
-    else:
-        at = ", ".join(each for each in (failure.place, failure.task and f"task {failure.task}") if each)
-        message = f": {failure.message}" if failure.message else ""
-        cause = _cause(newest)
-        because = "" if cause is None else f", because {cause.text}"
-        text = f"Instance {names[0]} failed{because}: {failure.error}{message}{f' ({at})' if at else ''}."
+    more = "" if count == 1 else f" It is the newest of {count:,}."
     return HealthReason(
         level,
         code,
-        text if count == 1 else f"{text} It is the newest of {count:,}.",
+        f"Instance {names[newest.process_id]} {text}{more}",
         action,
         since_ms=newest_first[-1].at_ms,
         last_ms=newest.at_ms if count > 1 else None,
-        where=names,
+        where=tuple(names[end.process_id] for end in newest_first),
         count=count,
     )
 
@@ -326,7 +357,8 @@ def _no_instances(seen: GroupObservation) -> Reasons:
                 "Start instances to go on."
             )
         elif last.is_good:
-            level, why = HealthLevel.DEGRADED, f": {last.client_id or last.process_id} was the last, and was stopped."
+            name = instance_names({last.process_id: last.client_id})[last.process_id]
+            level, why = HealthLevel.DEGRADED, f": {name} was the last, and was stopped."
     since_ms = None if last is None else last.at_ms
     yield HealthReason(level, ReasonCode.NO_INSTANCES, f"{text}{why}", action, since_ms=since_ms)
 
@@ -382,7 +414,7 @@ def _ownerless_tasks(seen: GroupObservation) -> Reasons:
     if not seen.ownerless or since_ms is None or failed or image.state is GroupState.EMPTY:
         return
     tasks = f"{seen.ownerless:,} tasks have" if seen.ownerless > 1 else "One task has"
-    away = tuple(member.member_id for member in image.members.away())
+    away = _threads(member.member_id for member in image.members.away())
     if away:
         text = f"{tasks} no owner: kept for members that are away: {_listed(away)}."
         action = "Start the instance again, or end the rejoin grace to give its tasks to others"
@@ -476,13 +508,14 @@ def _stalled_warm_ups(seen: GroupObservation) -> Reasons:
         ),
     ):
         if late:
+            names = short_members(each.member_id for each in late)
             yield HealthReason(
                 HealthLevel.DEGRADED,
                 ReasonCode.WARM_UP_STALLED,
-                text.format(_listed(f"{each.task} on {each.member_id}" for each in late)),
+                text.format(_listed(f"{each.task} on {names[each.member_id]}" for each in late)),
                 action,
                 since_ms=min(each.since_ms for each in late),
-                where=tuple(dict.fromkeys(each.member_id for each in late))[:_MOST_PLACES],
+                where=tuple(dict.fromkeys(names[each.member_id] for each in late))[:_MOST_PLACES],
                 count=len(late),
             )
 
@@ -490,13 +523,14 @@ def _stalled_warm_ups(seen: GroupObservation) -> Reasons:
 def _mixed_releases(seen: GroupObservation) -> Reasons:
     if not seen.releases:
         return
+    joins = {member_id: seen.image.members[member_id].last_join for member_id in seen.releases}
+    processes = {member_id: str(process_of(join.subscription) or member_id) for member_id, join in joins.items()}
+    names = names_of_threads((process, joins[member_id].client_id) for member_id, process in processes.items())
     instances: dict[str, set[str]] = {}
     for member_id, release in seen.releases.items():
-        member = seen.image.members.get(member_id)
-        client_id = None if member is None else member.last_join.client_id
-        instances.setdefault(release, set()).add(member_id if client_id is None else client_of_instance(client_id))
+        instances.setdefault(release, set()).add(names[processes[member_id]])
     by_count = sorted(instances.items(), key=lambda item: (-len(item[1]), item[0]))
-    fewer = tuple(sorted(name for _, names in by_count[1:] for name in names))
+    fewer = tuple(sorted(name for _, by_name in by_count[1:] for name in by_name))
     yield HealthReason(
         HealthLevel.DEGRADED,
         ReasonCode.MIXED_RELEASES,
@@ -520,7 +554,7 @@ def _restarted(seen: GroupObservation) -> Reasons:
             "Wait: a member that stays silent for its session.timeout.ms is removed. If all stay silent, the address "
             "of the coordinator has changed, or the network is broken.",
             since_ms=seen.opened_at_ms,
-            where=tuple(seen.silent_members[:_MOST_PLACES]),
+            where=_threads(seen.silent_members[:_MOST_PLACES]),
             count=silent,
         )
 
@@ -531,10 +565,16 @@ def _cluster(seen: GroupObservation) -> Reasons:
         is_waiting = seen.image.state is GroupState.COMPLETING_REBALANCE
         if is_waiting:
             text = f"The rebalance waits for the cluster: {cluster.error}."
-            action = "Members keep the tasks they have, and the rebalance goes on by itself when the cluster answers."
+            action = (
+                "See whether the brokers run, and whether this machine reaches them. Members keep the tasks they have, "
+                "and the rebalance goes on by itself when the cluster answers."
+            )
         else:
             text = f"The cluster does not answer: {cluster.error}."
-            action = "Members keep the tasks they have; the coordinator asks it again until it answers."
+            action = (
+                "See whether the brokers run, and whether this machine reaches them. Members keep the tasks they have, "
+                "and the coordinator asks the cluster again until it answers."
+            )
         yield HealthReason(
             HealthLevel.BROKEN if is_waiting else HealthLevel.DEGRADED,
             ReasonCode.CLUSTER_UNREACHABLE,
@@ -598,8 +638,8 @@ def _notices(seen: GroupObservation) -> Reasons:
 def _instance_name(seen: GroupObservation, process: str) -> str:
     if process in seen.instances:
         return seen.instances[process]
-    end = next((each for each in seen.image.ends if each.process_id == process), None)
-    return process if end is None else f"{end.client_id or process} (ended)"
+    ended = names_of_ended((end.process_id, end.client_id) for end in seen.image.ends)
+    return ended.get(process, process)
 
 
 _NOTICE_TITLES = {
@@ -627,7 +667,7 @@ def _rebalancing(seen: GroupObservation) -> Reasons:
         joined = image.members.count_joined_after(image.generation_id)
         waits = f"{joined:,} of {len(image.members):,} members have rejoined"
         if since_ms is not None and seen.now_ms - since_ms >= SLOW_REBALANCE_MS:
-            late = tuple(each.member_id for each in image.members.values() if not image.has_joined(each))
+            late = _threads(each.member_id for each in image.members.values() if not image.has_joined(each))
             yield HealthReason(
                 HealthLevel.DEGRADED,
                 ReasonCode.SLOW_REBALANCE,
@@ -669,6 +709,11 @@ def _behind(seen: GroupObservation) -> Reasons:
                 where=tuple(dict.fromkeys(copy.task for copy in behind))[:_MOST_PLACES],
                 count=len(behind),
             )
+
+
+def _threads(member_ids: Iterable[str]) -> tuple[str, ...]:
+    """Names of threads, as people read them."""
+    return tuple(short_members(member_ids).values())
 
 
 def _listed(names: Iterable[str]) -> str:

@@ -18,15 +18,10 @@ from assignor.configs import WINDOW_STORE_ADDITIONAL_RETENTION_MS
 from assignor.types import TaskId, TopicPartition
 from streams_runtime.common.clock import duration_text
 from streams_runtime.common.metrics import TaskMetrics
-from streams_runtime.common.notices import NoticeBoard, NoticeCode
+from streams_runtime.common.notices import ALREADY_A_NOTICE, NoticeBoard, NoticeCode
 
 WARNINGS = 10
 """For each reason and place, this number of records is logged as warnings. Further records are logged at level debug.
-"""
-
-ALREADY_A_NOTICE = {"already_a_notice": True}
-"""The `extra` of log lines about events that already have a notice. `LoggedNotices` ignores log lines with this
-`extra`.
 """
 
 _logger = logging.getLogger(__name__)

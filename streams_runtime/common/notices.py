@@ -186,6 +186,12 @@ def _fitting(notices: Sequence[Notice]) -> tuple[Notice, ...]:
     return tuple(fitting)
 
 
+ALREADY_A_NOTICE = {"already_a_notice": True}
+"""The `extra` of log lines about events that already have a notice. `LoggedNotices` ignores log lines with this
+`extra`.
+"""
+
+
 class LoggedNotices(logging.Handler):
     """Makes notices from the warnings and errors that an instance logs, so that operators of the group see them.
 

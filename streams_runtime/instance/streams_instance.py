@@ -26,9 +26,15 @@ from contextlib import closing
 from assignor.types import HostInfo, ProcessId
 from operating_system.processes import freeze_loaded_objects, raise_open_file_limit
 from streams_runtime.common.errors import StreamsRuntimeError
-from streams_runtime.common.losses import ALREADY_A_NOTICE
 from streams_runtime.common.metrics import InstanceMetrics, PausedBy
-from streams_runtime.common.notices import LOSSES, ROOT_LOGGER, RUNTIME_LOGGER, LoggedNotices, NoticeBoard
+from streams_runtime.common.notices import (
+    ALREADY_A_NOTICE,
+    LOSSES,
+    ROOT_LOGGER,
+    RUNTIME_LOGGER,
+    LoggedNotices,
+    NoticeBoard,
+)
 from streams_runtime.common.states import InstanceState, StateListener
 from streams_runtime.instance.application import Application, ThreadErrorResponse
 from streams_runtime.instance.global_thread import GlobalThread

@@ -38,7 +38,7 @@ from dataclasses import KW_ONLY, InitVar, dataclass, field
 from assignor.types import TaskId
 from streams_runtime.common.clock import Clock, SystemClock, difference_text
 from streams_runtime.common.failures import reported_failure
-from streams_runtime.common.notices import NoticeBoard, NoticeCode
+from streams_runtime.common.notices import ALREADY_A_NOTICE, NoticeBoard, NoticeCode
 from streams_runtime.common.task_flow import TaskFlow
 from streams_runtime.membership import calls
 from streams_runtime.membership import member_events as events
@@ -312,7 +312,11 @@ class ProcessMembership:
             case events.SetTimer(timer, at_ms):
                 self._calls.add(lambda: self.handle(member, events.TimerDue(timer)), at_ms / 1000 - time.monotonic())
             case events.MissingTopics(why):
-                _logger.warning("member %s of group %s waits for topics: %s", member.machine.name, self._group_id, why)
+                name = member.machine.name
+                # no notice: the coordinator has sent this reason, and shows it itself
+                _logger.warning(
+                    "member %s of group %s waits for topics: %s", name, self._group_id, why, extra=ALREADY_A_NOTICE
+                )
             case events.GroupRedeclared(definition):
                 _logger.warning(
                     "member %s: group %s was given another definition: %s",

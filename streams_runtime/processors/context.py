@@ -22,7 +22,8 @@ from typing import Any
 
 from assignor.types import TaskId
 from streams_runtime.common.errors import StreamsRuntimeError, WrongBatchResult
-from streams_runtime.common.losses import ALREADY_A_NOTICE, DropReason
+from streams_runtime.common.losses import DropReason
+from streams_runtime.common.notices import ALREADY_A_NOTICE
 from streams_runtime.common.record_columns import RecordColumns
 from streams_runtime.common.records import LATEST_MS, Headers, Record, RecordMetadata, record_headers, record_timestamp
 from streams_runtime.processors.api import Cancellable, Processor, PunctuationType, Punctuator

@@ -45,8 +45,8 @@ from streams_runtime.common.errors import (
     error_text,
 )
 from streams_runtime.common.failures import innermost_line, is_users_file
-from streams_runtime.common.losses import ALREADY_A_NOTICE, DropReason, TaskLosses
-from streams_runtime.common.notices import one_line
+from streams_runtime.common.losses import DropReason, TaskLosses
+from streams_runtime.common.notices import ALREADY_A_NOTICE, one_line
 from streams_runtime.common.records import Headers, Record, RecordMetadata
 from streams_runtime.logs.dead_letters import (
     HEADER_EXCEPTION,

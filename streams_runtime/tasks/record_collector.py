@@ -29,7 +29,8 @@ from typing import Any
 
 from assignor.types import JAVA_LONG_MAX, Offsets, TaskId, TopicPartition
 from streams_runtime.common.errors import SchemaRegistryUnavailable, SerdeMismatch, StreamsRuntimeError, TaskMigrated
-from streams_runtime.common.losses import ALREADY_A_NOTICE, DropReason, TaskLosses, WindowsAtRisk, uncounted
+from streams_runtime.common.losses import DropReason, TaskLosses, WindowsAtRisk, uncounted
+from streams_runtime.common.notices import ALREADY_A_NOTICE
 from streams_runtime.common.records import Headers, record_partition
 from streams_runtime.logs.base import Claim, Log, OffsetsToCommit, Producer, RawColumns
 from streams_runtime.logs.log_errors import CommitFenced, LogError, LogTimeout, ProducerFenced, UnknownTopicOrPartition

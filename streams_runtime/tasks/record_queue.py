@@ -20,7 +20,8 @@ from itertools import repeat
 from typing import Any, Protocol
 
 from assignor.types import JAVA_LONG_MAX, TaskId, TopicPartition
-from streams_runtime.common.losses import ALREADY_A_NOTICE, DropReason, TaskLosses, uncounted
+from streams_runtime.common.losses import DropReason, TaskLosses, uncounted
+from streams_runtime.common.notices import ALREADY_A_NOTICE
 from streams_runtime.common.records import (
     LATEST_MS,
     BytesColumn,

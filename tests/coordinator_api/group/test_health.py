@@ -165,6 +165,10 @@ def test_should_name_the_topic_of_another_number_of_partitions_and_our_commands(
     assert error.rstrip(".") in reason.text
     assert reason.action is not None
     assert "`assignor topics alter shop-s-changelog --partitions 4`" in reason.action
+    shrunk = replace(end, error=error.replace("actual: 2", "actual: 8"))
+    (reason,) = health(replace(STABLE, last_rebalance=last(shrunk)), cluster=ObservedCluster("k:1")).reasons
+    assert "A topic cannot lose partitions." in str(reason.action)
+    assert "`assignor topics alter TOPIC --partitions 8`" in str(reason.action)
 
 
 def test_should_sum_up_the_notices_of_all_instances_by_code() -> None:
@@ -189,7 +193,7 @@ def test_should_mark_the_instances_that_have_ended_since_their_notice() -> None:
         notices.add(process, [ProcessNotice("RECORDS_DROPPED", "late", count, 50)], 60)
     image = replace(STABLE, ends=(InstanceEnd("p1", "words-1", 70, RemovalReason.LEFT),))
     (dropped,) = health(image, notices=notices.newest_first(NOW_MS), instances={"p2": "words-2"}).reasons
-    assert (dropped.where, dropped.count) == (("words-2", "words-1 (ended)"), 7)
+    assert (dropped.where, dropped.count) == (("words-2", "words-1 (p1, ended)"), 7)
 
 
 @pytest.mark.parametrize("code", list(NoticeCode))
@@ -272,6 +276,29 @@ def test_should_tell_the_error_of_an_instance_that_failed_and_of_which_instance_
     assert reason.text.endswith("task 0_1). It is the newest of 2.")
     assert (reason.where, reason.since_ms, reason.last_ms) == (("orders-1", "orders-0"), 50, 70)
     assert health(replace(STABLE, ends=(first,))).reasons[0].text == "Instance orders-0 failed: KeyError."
+
+
+def test_should_not_repeat_the_error_of_the_rebalance_that_ended_an_instance() -> None:
+    """The third instance joined and failed later, for a reason of its own."""
+    why = MemberFailure("AssignmentFailed", "the leader answered ASSIGNMENT_ERROR: StreamsException: no")
+    ends = (replace(ORDERS_1, failure=why), replace(ORDERS_1, process_id="p2", client_id="orders-2", failure=why))
+    image = replace(EMPTY, ends=ends, last_rebalance=last(FAILED))
+    texts = [reason.text for reason in health(image, copies=()).reasons]
+    assert texts[1] == "Instance orders-2 ended, because the last rebalance failed. It is the newest of 2."
+    later = health(replace(image, ends=(*ends, replace(ORDERS_1, process_id="p3"))), copies=())
+    assert later.reasons[1].text.startswith("Instance orders-1 (p3) failed: ValueError: no amount")
+    succeeded = health(replace(image, last_rebalance=STABLE.last_rebalance), copies=())
+    assert succeeded.reasons[0].text.startswith("Instance orders-2 failed: AssignmentFailed: ")
+
+
+def test_should_call_instances_and_threads_as_the_pages_do() -> None:
+    uuid = "eda0ab31-72f4-43b5-8513-0428feea9ddd"
+    ended = replace(ORDERS_1, process_id=uuid, client_id=f"orders-{uuid}")
+    (reason,) = health(replace(STABLE, ends=(ended,))).reasons
+    assert reason.text.startswith("Instance eda0ab31 failed: ")
+    broken = (f"orders-p0-t0-{uuid}", f"orders-{uuid}-StreamThread-1-{uuid}")
+    (reason,) = health(disconnected=broken, disconnected_since_ms=0).reasons
+    assert reason.where == ("orders-p0-t0", "orders-eda0ab31-StreamThread-1")
 
 
 def test_should_forget_an_end_when_another_instance_took_its_place_or_after_a_day() -> None:

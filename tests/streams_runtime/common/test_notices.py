@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from streams_runtime.common.losses import ALREADY_A_NOTICE
 from streams_runtime.common.notices import (
+    ALREADY_A_NOTICE,
     MAX_BYTES,
     MAX_TEXT_LENGTH,
     ROOT_LOGGER,
