@@ -7,7 +7,7 @@ Members and instances of Kafka Streams itself report no flow. Source: the consum
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import NamedTuple, TypeVar
 
 from assignor.types import TaskId
@@ -66,7 +66,7 @@ class ReportedFlow:
             return ReportedFlow(flows, {}, {}, flows, now_ms)
         span_ms = now_ms - self.measured_ms
         if span_ms < MEASURED_SPAN_MS:
-            return replace(self, flows=flows)
+            return ReportedFlow(flows, self.per_s, self.lag_growth, self.measured_flows, self.measured_ms)
         before = self.measured_flows
         both = [(task, before[task], now) for task, now in flows.items() if task in before]
         # a task that came back to its member counts its records from 0 again

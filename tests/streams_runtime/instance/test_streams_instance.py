@@ -251,7 +251,7 @@ def test_should_go_on_from_standbys_when_a_process_is_killed(group: Group, coord
 
 def test_should_keep_running_when_the_coordinator_is_restarted(group: Group, coordinator: CoordinatorProcess) -> None:
     instance = group.start("a")
-    assert instance.wait_until_running(TIMEOUT_S)
+    group.wait_until_settled(instance, standbys=0)  # without a coordinator, nobody takes the tasks that have no owner
     coordinator.kill()
     group.write(SOME_LINES)
     group.wait_until_counted()
