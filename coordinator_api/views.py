@@ -69,7 +69,7 @@ def reason_details(reason: Mapping[str, Any], age: Callable[[int], str]) -> str:
     """
     since_ms, last_ms = reason["since_ms"], reason["last_ms"]
     times = [f"since {age(since_ms)} ago"] if since_ms is not None else []
-    times += [f"last {age(last_ms)} ago"] if last_ms is not None else []
+    times += [f"last {age(last_ms)} ago"] if last_ms is not None and last_ms != since_ms else []
     return "; ".join(part for part in (", ".join(times), reason_places(reason)) if part)
 
 
@@ -150,6 +150,7 @@ ASKED: Mapping[str, str] = {
     "drain": "Drain",
     "drain-end": "End the drain of",
     "grace-off": "Wait for nobody",
+    "promote": "Promote when caught up",
     "rebalance": "Rebalance now",
 }
 """The question that a page asks before a command that moves tasks, without its question mark. The keys are as in DONE.

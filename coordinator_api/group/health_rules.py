@@ -26,7 +26,7 @@ from coordinator_api.group.image import GroupImage, InstanceEnd, LastRebalance
 from coordinator_api.group.notices import ReceivedNotice
 from coordinator_api.group.states import GroupState, RebalanceOutcome, RemovalReason
 from coordinator_api.group.subscriptions import process_of
-from rebalance_analysis.presentation.quantities import duration_text
+from rebalance_analysis.presentation.quantities import counted
 
 OWNERLESS_AFTER_MS = 30_000
 """A rebalance may leave tasks without an owner for a moment, until their old owners have revoked them. After this time,
@@ -104,14 +104,16 @@ def _failed_rebalance(seen: GroupObservation) -> Reasons:
 def _missing_topics(seen: GroupObservation, last: LastRebalance) -> HealthReason:
     if not last.basis.polled_cluster:
         missing = seen.missing_topics
-        named = f": {_listed(missing)}" if missing else ""
+        named = f": {_listed(_quoted(missing))}" if missing else ""
         text, action = f"The definition's cluster lacks source topics{named}.", "PUT a definition that has them."
         return _broken(seen, ReasonCode.MISSING_SOURCE_TOPICS, text, action, where=missing)
     missing = last.basis.missing_topics
     then = "the coordinator then starts a rebalance." if seen.image.members else "then start the members again."
-    text = f"Source topics are missing on {seen.cluster.address or 'the cluster'}: {_listed(missing)}."
+    where = seen.cluster.address or "the cluster"
+    text = f"Source topics are missing on {where}: {_listed(_quoted(missing))}."
     command = f"assignor topics create {missing[0]}" if missing else None
-    return _broken(seen, ReasonCode.MISSING_SOURCE_TOPICS, text, f"Create them; {then}", command, missing)
+    action = f"If the names are right, create them; {then}"
+    return _broken(seen, ReasonCode.MISSING_SOURCE_TOPICS, text, action, command, missing)
 
 
 def _failure(seen: GroupObservation, last: LastRebalance) -> HealthReason:
@@ -147,8 +149,8 @@ def _failing_store(seen: GroupObservation) -> Reasons:
         yield HealthReason(
             HealthLevel.DEGRADED if at_rest else HealthLevel.BROKEN,
             ReasonCode.STORE_FAILS,
-            f"The database of the coordinator takes no changes: {seen.store.problem}. Members keep the tasks they "
-            "have, and nobody takes over the tasks of a member that ends.",
+            f"The database of the coordinator takes no changes: {seen.store.problem}. Members of all its groups keep "
+            "the tasks they have, and nobody takes over the tasks of a member that ends.",
             "Mend the database or free space on its disk: the coordinator then goes on by itself. Its log has the "
             "whole error.",
             since_ms=seen.store.since_ms,
@@ -167,7 +169,7 @@ def _expired_tokens(seen: GroupObservation) -> Reasons:
         yield HealthReason(
             HealthLevel.DEGRADED if seen.image.members else HealthLevel.BROKEN,
             ReasonCode.TOKEN_EXPIRED,
-            f"Calls of instances are refused, because {refused.why}. The newest is of {refused.caller}.",
+            f"Calls of instances are refused, because {refused.why}. The newest call is of {refused.caller}.",
             "Put a new token into the file or variable from which the instances read it, and start the instances that "
             "have ended",
             "assignor tokens create NAME --right member",
@@ -185,9 +187,10 @@ def _other_application(seen: GroupObservation) -> Reasons:
         yield HealthReason(
             HealthLevel.DEGRADED,
             ReasonCode.OTHER_APPLICATION,
-            f"Another application with this application.id was refused: {refused.why}. It is {refused.caller}.",
-            "Give that application another application.id. If it is the next version of this one, stop the instances "
-            "first, and then start it",
+            f"Another application with this application.id was refused: {refused.why}. It is {refused.caller}. The "
+            "instances of this group go on.",
+            "Give that application another application.id. If it is the next version of this one, start it when all "
+            "instances of this one have stopped",
             f"assignor groups drain {seen.group_id}",
             since_ms=refused.since_ms,
             last_ms=refused.last_ms,
@@ -239,6 +242,8 @@ def _ended_instances(seen: GroupObservation) -> Reasons:
             "too little memory. Start it again."
         )
         text = f"ended without a goodbye. {_LOST_BECAUSE[lost[0].reason]}"
+        if seen.image.members and seen.image.state is GroupState.STABLE and not seen.ownerless:
+            text += " Other instances have its tasks."
         yield _of_ends(level, ReasonCode.INSTANCE_LOST, lost, names, text, action)
 
 
@@ -255,13 +260,18 @@ def _broken_connections(seen: GroupObservation) -> Reasons:
     count, since_ms = len(seen.disconnected), seen.disconnected_since_ms
     names = _threads(seen.disconnected)
     if count and since_ms is not None and seen.now_ms - since_ms >= BROKEN_AFTER_MS:
+        refused = seen.refused_tokens
+        if refused is not None and seen.now_ms - refused.last_ms <= REFUSALS_COUNT_MS:
+            why = "Calls of instances are refused because of their token"
+        else:
+            why = f"Either the network is broken, or each process has ended: {_KILLED}"
         yield HealthReason(
             HealthLevel.DEGRADED,
             ReasonCode.CONNECTIONS_BROKEN,
             f"The connections of {count:,} of {len(seen.image.members):,} members broke, and they have not come back: "
-            f"{_listed(names)}. Either the network is broken, or each process has ended: {_KILLED}.",
-            "See whether the processes run. They are removed after their session.timeout.ms, or come back by "
-            "themselves with the network.",
+            f"{_listed(names)}. {why}. It is not known whether these members still process records.",
+            "See whether the processes run. A member that stays away for its session.timeout.ms is removed from the "
+            "group, and others get its tasks. If its process still runs, it comes back by itself.",
             since_ms=since_ms,
             where=names[:_MOST_PLACES],
             count=count,
@@ -280,14 +290,19 @@ def _bad_ends(seen: GroupObservation) -> list[InstanceEnd]:
 def _mend(end: InstanceEnd) -> str:
     """Returns what to do about an instance that has failed."""
     because, failure = _cause(end), end.failure
+    is_of_a_record = failure is not None and _OF_A_RECORD.search(failure.message) is not None
+    if because is _MEMORY and is_of_a_record:
+        return f"{because.action}, and start it again. If it fails at the same record again, mend the code."
     if because is not None:
         return f"{because.action}, and start it again."
-    if failure is not None and _OF_A_RECORD.search(failure.message):
+    if failure is not None and is_of_a_record:
+        first = "See whether the schema registry is the right one and has the schema. Else mend"
+        mend = first if "schema registry" in failure.message else "Mend"
         return (
-            "Mend the code or the record, and start it again: it fails at the same record until then. To go on without "
-            "such records, set its exception handler to dead_letter or log_and_continue."
+            f"{mend} the code or the record, and start it again: it fails at the same record until then. To go on "
+            "without such records, set its exception handler to dead_letter or log_and_continue."
         )
-    return "Mend the cause, and start it again."
+    return "Mend the cause, and start it again. The log of the instance has the whole stack trace."
 
 
 class _Cause(NamedTuple):
@@ -359,6 +374,8 @@ def _no_instances(seen: GroupObservation) -> Reasons:
         elif last.is_good:
             name = instance_names({last.process_id: last.client_id})[last.process_id]
             level, why = HealthLevel.DEGRADED, f": {name} was the last, and was stopped."
+        elif _bad_ends(seen):
+            action = "Mend the cause above first. Then start instances."
     since_ms = None if last is None else last.at_ms
     yield HealthReason(level, ReasonCode.NO_INSTANCES, f"{text}{why}", action, since_ms=since_ms)
 
@@ -440,8 +457,9 @@ def _held_rebalance(seen: GroupObservation) -> Reasons:
         yield HealthReason(
             HealthLevel.DEGRADED,
             ReasonCode.HELD_REBALANCE,
-            f"The rebalance of generation {seen.image.generation_id} waits for approval. Members keep the tasks they "
-            "have meanwhile.",
+            f"The rebalance of generation {seen.image.generation_id} waits for approval, because an operator holds "
+            "rebalances. Members keep the tasks they have meanwhile. It is carried out by itself at the end of the "
+            "time limit.",
             "See what it would move, then approve or discard it",
             f"assignor groups held {seen.group_id}",
             since_ms=held.since_ms,
@@ -456,6 +474,7 @@ def _growing_lag(seen: GroupObservation) -> Reasons:
     if since_ms is None:
         return
     newest, first = seen.flow.points[-1], next(each for each in seen.flow.points if each.at_ms == since_ms)
+    per_s, growth_per_s = newest.per_s or 0, (newest.lag - first.lag) * 1_000 / max(1, newest.at_ms - since_ms)
     lags = {task: flow.lag or 0 for task, flow in seen.task_flows.items()}
     hottest = max(lags, key=lambda task: lags[task], default=None)
     if hottest is not None and len(lags) > 1 and lags[hottest] >= HOT_SHARE * sum(lags.values()):
@@ -466,7 +485,7 @@ def _growing_lag(seen: GroupObservation) -> Reasons:
             f"{sum(lags.values()):,} waiting records are its own, "
             f"{seen.task_flows[hottest].per_s or 0:,.0f} a second are processed.",
             "Look for a key that most records have, or for records that take long. More instances do not help, because "
-            "one task runs on one thread",
+            "one task runs on one thread. See the lag of each task",
             f"assignor groups lag {seen.group_id}",
             since_ms=since_ms,
             where=(str(hottest),),
@@ -476,10 +495,10 @@ def _growing_lag(seen: GroupObservation) -> Reasons:
         yield HealthReason(
             HealthLevel.DEGRADED,
             ReasonCode.LAG_GROWS,
-            f"The input lag grows: {newest.lag:,} records wait, {newest.lag - first.lag:,} more than "
-            f"{duration_text(newest.at_ms - since_ms)} ago, and {newest.per_s or 0:,.0f} a second are processed.",
+            f"The input lag grows: {newest.lag:,} records wait, {per_s + growth_per_s:,.0f} a second arrive, and "
+            f"{per_s:,.0f} a second are processed.",
             "Add instances or stream threads, up to the number of tasks, or make the function that takes longest "
-            "faster",
+            "faster. See the lag of each task",
             f"assignor groups lag {seen.group_id}",
             since_ms=since_ms,
             count=newest.lag,
@@ -498,8 +517,8 @@ def _stalled_warm_ups(seen: GroupObservation) -> Reasons:
         (
             stalled,
             "Warm-ups make no progress: {0}. Their tasks do not move to these members meanwhile.",
-            "The instance is paused or hangs, its disk is slow, or it cannot read the changelog: look at its log, or "
-            "stop it.",
+            "Look at the log of the instance, or stop it. It is paused or hangs, its disk is slow, or it cannot read "
+            "the changelog.",
         ),
         (
             long,
@@ -529,14 +548,14 @@ def _mixed_releases(seen: GroupObservation) -> Reasons:
     instances: dict[str, set[str]] = {}
     for member_id, release in seen.releases.items():
         instances.setdefault(release, set()).add(names[processes[member_id]])
-    by_count = sorted(instances.items(), key=lambda item: (-len(item[1]), item[0]))
+    by_count = sorted(instances.items(), key=lambda item: (len(item[1]), item[0]), reverse=True)
     fewer = tuple(sorted(name for _, by_name in by_count[1:] for name in by_name))
     yield HealthReason(
         HealthLevel.DEGRADED,
         ReasonCode.MIXED_RELEASES,
         "The instances run different releases of assignor: "
-        f"{_listed(f'{release} on {len(names):,}' for release, names in by_count)}.",
-        "If no upgrade is under way, finish it: start the instances of the older release again with the newer one.",
+        f"{_listed(f'{release} on {len(by_name):,}' for release, by_name in by_count)}.",
+        "Unless an upgrade is under way, start the instances of the older release again with the newer one.",
         since_ms=seen.mixed_since_ms,
         where=fewer[:_MOST_PLACES],
         count=len(fewer),
@@ -550,9 +569,11 @@ def _restarted(seen: GroupObservation) -> Reasons:
             HealthLevel.BUSY,
             ReasonCode.COORDINATOR_RESTARTED,
             f"The coordinator was started again or took the group over, and {silent:,} of {len(seen.image.members):,} "
-            "members have not sent a request since. They keep their tasks.",
-            "Wait: a member that stays silent for its session.timeout.ms is removed. If all stay silent, the address "
-            "of the coordinator has changed, or the network is broken.",
+            "members have not sent a request since. They keep their tasks, but the coordinator does not know yet "
+            "whether they run.",
+            "Wait: most members send a request within seconds, and a member that stays silent for its "
+            "session.timeout.ms is removed. If all stay silent, the address of the coordinator has changed, or the "
+            "network is broken.",
             since_ms=seen.opened_at_ms,
             where=_threads(seen.silent_members[:_MOST_PLACES]),
             count=silent,
@@ -599,11 +620,11 @@ _NOTICE_ACTIONS = {
     "to do.",
     ReasonCode.RECORDS_DEAD_LETTERED: "Look at them with `assignor dead-letters list TOPIC`, and put them back "
     "with `assignor dead-letters retry TOPIC` once the cause is mended.",
-    ReasonCode.RECORDS_DROPPED: "See whether these records may be lost: late ones need a longer grace period, failed "
-    "ones another exception handler.",
+    ReasonCode.RECORDS_DROPPED: "They do not count in the results. If that is not intended, give late records a longer "
+    "grace period, and failed ones another exception handler.",
     ReasonCode.STORE_REBUILT: "Nothing, if it stays the only time. Else look at the disk of the instance.",
-    ReasonCode.CLOCK_WRONG: "Set the clocks of both machines: `timedatectl` shows whether a clock is synchronized. "
-    "Windows and retention go by timestamps.",
+    ReasonCode.CLOCK_WRONG: "Find the machine whose clock is wrong with `timedatectl`, and set it. Records with wrong "
+    "timestamps may count as late, or be deleted early.",
     ReasonCode.ERRORS_LOGGED: "Look at the log of the instance.",
 }
 
@@ -646,7 +667,7 @@ _NOTICE_TITLES = {
     ReasonCode.RECORDS_PASSED_OVER: "The log deleted records before the group read them",
     ReasonCode.POSITION_BEYOND_END: "A position is beyond the end of its topic",
     ReasonCode.RECORDS_DEAD_LETTERED: "Records failed",
-    ReasonCode.RECORDS_DROPPED: "Records were left out",
+    ReasonCode.RECORDS_DROPPED: "Records were dropped",
     ReasonCode.STORE_REBUILT: "A store was rebuilt",
     ReasonCode.WINDOWS_MISSING: "A restored store lacks windows",
     ReasonCode.WINDOWS_AT_RISK: "A restore would lose windows",
@@ -705,7 +726,7 @@ def _behind(seen: GroupObservation) -> Reasons:
             yield HealthReason(
                 HealthLevel.DEGRADED if is_stuck else HealthLevel.BUSY,
                 code,
-                f"{named}: {len(behind):,}, with {sum(behind.values()):,} records left.",
+                f"{named}: {len(behind):,}, with {counted(sum(behind.values()), 'record')} left.",
                 where=tuple(dict.fromkeys(copy.task for copy in behind))[:_MOST_PLACES],
                 count=len(behind),
             )
@@ -714,6 +735,10 @@ def _behind(seen: GroupObservation) -> Reasons:
 def _threads(member_ids: Iterable[str]) -> tuple[str, ...]:
     """Names of threads, as people read them."""
     return tuple(short_members(member_ids).values())
+
+
+def _quoted(names: Iterable[str]) -> Iterator[str]:
+    return (f"`{name}`" for name in names)
 
 
 def _listed(names: Iterable[str]) -> str:

@@ -267,7 +267,7 @@ class RequestGuard:
         found = self._credentials.find_expired(token)
         if found is not None and found.principal.refusal(asked) is None:
             at = datetime.fromtimestamp(found.expired_ms / 1_000, UTC).strftime("%Y-%m-%d %H:%M:%SZ")
-            why = f"their token {found.principal.name} expired at {at}"
+            why = f"their token `{found.principal.name}` expired at {at}"
             runtime.callers.token_refused(user_agent_of(headers), why)
 
     def _measure(self, call: Call | None, scope: Scope, status: int, seconds: float) -> None:

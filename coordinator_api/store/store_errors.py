@@ -77,6 +77,12 @@ class DiskFull(StoreError):
     public = "its disk is full"
 
 
+class DiskFailed(StoreError):
+    """The system reported an error of the disk, such as an I/O error or a limit of the file's size."""
+
+    public = "its disk cannot be used (an I/O error)"
+
+
 class ReadOnlyDatabase(StoreError):
     """The database is read-only."""
 
@@ -122,6 +128,7 @@ _KIND_BY_SQLSTATE: Mapping[str, type[StoreError]] = {
 _KIND_BY_SQLITE_CODE: Mapping[int, type[StoreError]] = {
     sqlite3.SQLITE_BUSY: StoreBusy,  # the file is locked for longer than `sqlite.busy.timeout.ms`
     sqlite3.SQLITE_FULL: DiskFull,
+    sqlite3.SQLITE_IOERR: DiskFailed,
     sqlite3.SQLITE_READONLY: ReadOnlyDatabase,
     sqlite3.SQLITE_CORRUPT: DamagedDatabase,
     sqlite3.SQLITE_NOTADB: DamagedDatabase,

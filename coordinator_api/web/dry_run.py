@@ -1,7 +1,8 @@
 """What an operator command would move. A form on the page shows it before the operator confirms the command.
 
-A command that starts a rebalance, or that lets a held one go on, needs a confirmation. The dry run computes the
-rebalance that would follow from the present state of the group, and compares it with a rebalance that moves nothing.
+A command that starts a rebalance, that lets a held one go on, or that promotes warm-ups, needs a confirmation. The dry
+run computes the rebalance that would follow from the present state of the group, and compares it with a rebalance that
+moves nothing. A promotion waits for the warm-ups, so its dry run assumes that they have caught up.
 """
 
 from collections.abc import Mapping
@@ -12,6 +13,7 @@ from fastapi import Request
 
 from assignor.errors import AssignorFault
 from assignor.recording import RecordedRebalance
+from assignor.types import Role, TaskId
 from coordinator_api.group import events
 from coordinator_api.group.group_levers import Lever, LeverName, Levers, OperatorDecision
 from coordinator_api.group.image import GroupImage
@@ -30,6 +32,8 @@ def moves_tasks(name: str, event: events.Event, document: Mapping[str, Any]) -> 
     members = document["members"]
     if name in LETS_HELD_GO_ON:
         return document["held_rebalance"] is not None
+    if name == "promote":
+        return any(copy["role"] == Role.WARM_UP for copy in document["tasks"])
     if name == "grace-off":
         return any(member["away_until_ms"] is not None for member in members)
     if isinstance(event, events.SetInstanceDrain):
@@ -38,14 +42,15 @@ def moves_tasks(name: str, event: events.Event, document: Mapping[str, Any]) -> 
 
 
 async def dry_run(
-    request: Request, coordinator: Coordinator, group_id: str, event: events.Event
+    request: Request, coordinator: Coordinator, group_id: str, event: events.Event, document: Mapping[str, Any]
 ) -> Mapping[str, Any] | None:
     """Returns the `effects` of the rebalance that the command would start now; None if they cannot be computed, for
-    example because the cluster does not answer or the service is busy.
+    example because the cluster does not answer or the service is busy. `document`: of the group.
     """
     image = coordinator.group(group_id).image
+    restored = _restored_warm_ups(document) if _promotes(event) else {}
     try:
-        now = await present_rebalance(coordinator, group_id)
+        now = await present_rebalance(coordinator, group_id, restored)
         before = _steered(now, image, image.levers)
         after = _steered(_without_away(now, image) if _ends_grace(event) else now, image, _levers_after(event, image))
         return await compute(request, coordinator, effects, before, after, coordinator.document_bounds)
@@ -65,6 +70,19 @@ def _levers_after(event: events.Event, image: GroupImage) -> Levers:
     decision = OperatorDecision(None, 0)
     lever = Lever(LeverName.DRAIN, decision, process_id=event.process_id or "", member_id=event.member_id)
     return image.levers.changed(lever, event.is_on)
+
+
+def _promotes(event: events.Event) -> bool:
+    return isinstance(event, events.SetLever) and event.name is LeverName.PROMOTION and event.is_on
+
+
+def _restored_warm_ups(document: Mapping[str, Any]) -> Mapping[str, Mapping[TaskId, int]]:
+    """Returns the offset sums of warm-ups that have caught up, by member."""
+    restored: dict[str, dict[TaskId, int]] = {}
+    for copy in document["tasks"]:
+        if copy["role"] == Role.WARM_UP and copy["end_offset_sum"] is not None:
+            restored.setdefault(copy["member_id"], {})[TaskId.parse(copy["task"])] = copy["end_offset_sum"]
+    return restored
 
 
 def _ends_grace(event: events.Event) -> bool:

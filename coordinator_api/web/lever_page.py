@@ -99,7 +99,7 @@ async def _asked(
         held: HeldChanges = request.app.state.held_changes
         changes = await held.of(request, group_id, document["held_rebalance"], names)
     else:
-        changes = effects_shown(await dry_run(request, coordinator, group_id, event), names)
+        changes = effects_shown(await dry_run(request, coordinator, group_id, event, document), names)
     target = ""
     if isinstance(event, events.SetInstanceDrain):
         members = _member_names(document)

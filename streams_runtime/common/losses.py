@@ -233,11 +233,11 @@ class TaskLosses:
         if it has one.
         """
         # the reason comes first, because a notice is cut at the end
-        what = f"{reason}; the store is deleted, and restored from its changelog if it has one"
+        what = f"{reason}; the store was deleted, and its changelog restores it (without a changelog, it begins empty)"
         _logger.warning("task %s: %s", self._task, what, extra=ALREADY_A_NOTICE)
         if self._metrics is not None:
             self._metrics.store_rebuilt()
-        self._add_notice(NoticeCode.STORE_REBUILT, f"task {self._task}", 1, what)
+        self._add_notice(NoticeCode.STORE_REBUILT, f"task {self._task}", 1, f"({what})")
 
     def windows_at_risk(self, risk: WindowsAtRisk) -> None:
         """Reports windows that the log may delete from a store's changelog before they expire in the store. Windows are

@@ -62,7 +62,7 @@ class StoreOptions:
 
 def log_rebuilt(reason: str) -> None:
     """Logs a warning. The default of `StateManager.on_rebuilt`, for a task without an instance."""
-    _logger.warning("%s; the store is deleted, and restored from its changelog if it has one", reason)
+    _logger.warning("%s; the store was deleted, and its changelog restores it, if it has one", reason)
 
 
 def open_empty(store: StateStore, context: StoreContext, directory: StateDirectory) -> None:

@@ -137,13 +137,13 @@ def test_should_keep_the_notices_of_each_instance_open_while_the_page_changes(
     page.goto(f"{origin}/ui/groups/{group}")
     reasons = page.get_by_role("list", name="Reasons for the health").locator("> li")
     expect(reasons).to_contain_text(
-        ["Degraded Records were left out: 2 records (the newest of 2 instances, which report"]
+        ["Degraded Records were dropped: 2 records (the newest of 2 instances, which report"]
     )
     notice = reasons.get_by_role("listitem").filter(has_text="1 records")
     expect(notice).to_be_hidden()
     reasons.get_by_text("2 instances", exact=True).click()
     expect(notice).to_be_visible()
     assert client.post(f"/v1/groups/{group}/pause").is_success
-    expect(reasons).to_contain_text(["An operator has paused the group.", "Records were left out"])
+    expect(reasons).to_contain_text(["An operator has paused the group.", "Records were dropped"])
     expect(notice).to_be_visible()
     assert client.post(f"/v1/groups/{group}/resume").is_success

@@ -182,7 +182,7 @@ def test_should_sum_up_the_notices_of_all_instances_by_code() -> None:
     assert (dropped.level, dropped.code, dropped.count) == (HealthLevel.DEGRADED, ReasonCode.RECORDS_DROPPED, 9)
     assert (dropped.since_ms, dropped.last_ms, dropped.where) == (60, 90, ("p1", "words-2"))
     assert dropped.text == (
-        "Records were left out: late: 5 at lines 0 (the newest of 2 instances, which report 9 together)."
+        "Records were dropped: late: 5 at lines 0 (the newest of 2 instances, which report 9 together)."
     )
     assert (other.code, other.text) == (ReasonCode.OTHER_NOTICE, "An instance reports: x.")
 
@@ -253,7 +253,7 @@ def test_should_know_of_a_leader_elsewhere_what_it_reports() -> None:
 def test_should_name_at_most_five_places_in_a_text() -> None:
     topics = tuple(f"t{number}" for number in range(7))
     (reason,) = health(replace(STABLE, last_rebalance=last(FAILED, missing_topics=topics))).reasons
-    assert reason.text == "Source topics are missing on the cluster: t0, t1, t2, t3, t4 and 2 more."
+    assert reason.text == "Source topics are missing on the cluster: `t0`, `t1`, `t2`, `t3`, `t4` and 2 more."
     assert reason.where == topics
 
 
@@ -343,13 +343,24 @@ def test_should_tell_a_group_that_was_stopped_from_one_that_failed() -> None:
         (
             MemberFailure("MemoryError", "the record is orders-0 at offset 7"),
             "Instance orders-1 failed, because its memory ran out: MemoryError: the record is orders-0 at offset 7.",
-            "Give it more memory, or fewer threads or smaller caches, and start it again.",
+            "Give it more memory, or fewer threads or smaller caches, and start it again. If it fails at the same "
+            "record again, mend the code.",
         ),
         (
             MemberFailure("KeyError", "'amount'; the record is orders-0 at offset 7"),
             "Instance orders-1 failed: KeyError: 'amount'; the record is orders-0 at offset 7.",
             "Mend the code or the record, and start it again: it fails at the same record until then. To go on without "
             "such records, set its exception handler to dead_letter or log_and_continue.",
+        ),
+        (
+            MemberFailure(
+                "SerializationError", "schema registry r: schema 7 is not known; the record is o-0 at offset 7"
+            ),
+            "Instance orders-1 failed: SerializationError: schema registry r: schema 7 is not known; the record is o-0 "
+            "at offset 7.",
+            "See whether the schema registry is the right one and has the schema. Else mend the code or the record, "
+            "and start it again: it fails at the same record until then. To go on without such records, set its "
+            "exception handler to dead_letter or log_and_continue.",
         ),
     ],
 )
@@ -441,8 +452,6 @@ def test_should_say_that_the_input_lag_grows() -> None:
     points = tuple(FlowPoint(10_000 * at, 100 * at, 0, 850.4) for at in range(8))
     (reason,) = health(STABLE, flow=FlowHistory(points)).reasons
     assert (reason.level, reason.code, reason.since_ms, reason.count) == ("degraded", "LAG_GROWS", 0, 700)
-    assert reason.text == (
-        "The input lag grows: 700 records wait, 700 more than 1 min 10 s ago, and 850 a second are processed."
-    )
+    assert reason.text == "The input lag grows: 700 records wait, 860 a second arrive, and 850 a second are processed."
     assert reason.command == "assignor groups lag shop"
     assert health(STABLE, flow=FlowHistory(points[:6])) == GroupHealth()

@@ -4,9 +4,11 @@ is a minute away.
 
 import httpx
 
-from tests.coordinator_api.group_members import CHANGELOG, new_group, settle
+from tests.coordinator_api.group_members import CHANGELOG, HttpMember, new_group, settle
 from tests.coordinator_api.held_rebalance import wait_until_held
+from tests.coordinator_api.web.visitors import FROM_HERE, form_token, soup
 from tests.coordinator_api.working_instance import WorkingInstance
+from tests.known import known
 from tests.waiting import wait_until
 
 SHORT = {CHANGELOG: [50, 50]}
@@ -103,3 +105,28 @@ def test_should_be_able_to_stop_a_drained_instance_while_another_one_is_away(cli
     assert {each["why"] for each in told["missing"]} == {
         "every instance is drained or away, so nobody can have it: start another instance, or end a drain"
     }
+
+
+def test_should_show_what_a_promotion_would_move_before_it_is_switched_on(client: httpx.Client) -> None:
+    group_id = new_group(client)
+    first, second = HttpMember(client, group_id), HttpMember(client, group_id)
+    assert first.subscribe().status_code == 201
+    settle(first)
+    assert second.subscribe().status_code == 201
+    settle(first, second)
+    first.heartbeat(task_offset_sums=dict.fromkeys(first.active, -2))
+    second.heartbeat(task_offset_sums=dict.fromkeys(second.standby, 0))
+    page = f"/ui{first.path.removeprefix('/v1')}/levers"
+    form = {"lever": "promote", "form_token": form_token(client.get(page))}
+
+    asked = client.post(page, data=form, headers=FROM_HERE)
+
+    assert asked.status_code == 200
+    assert known(soup(asked).select_one("h1")).text == "Promote when caught up?"
+    moved = [cells.text for cells in soup(asked).select("#would-move tbody th")]
+    assert moved == sorted(second.standby)
+    assert moved, asked.text
+    assert client.get(first.path).json()["levers"]["promotion"] is None, "nothing is done before the confirmation"
+    confirmed = client.post(page, data={**form, "confirmed": "yes"}, headers=FROM_HERE)
+    assert confirmed.status_code == 303
+    assert client.get(first.path).json()["levers"]["promotion"] is not None

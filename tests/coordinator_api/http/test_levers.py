@@ -119,8 +119,9 @@ def test_should_hold_a_rebalance_that_takes_tasks_from_a_living_owner(client: ht
     assert len(held["tasks_to_move"]) == 2
     assert described["state"] == "CompletingRebalance"
     assert described["advice"] == (
-        "The rebalance of generation 2 waits for approval. Members keep the tasks they have meanwhile. See what it "
-        f"would move, then approve or discard it: `assignor groups held {described['group_id']}`."
+        "The rebalance of generation 2 waits for approval, because an operator holds rebalances. Members keep the "
+        "tasks they have meanwhile. It is carried out by itself at the end of the time limit. See what it would move, "
+        f"then approve or discard it: `assignor groups held {described['group_id']}`."
     )
     assert described["levers"]["hold"].pop("at_ms") > 0
     assert described["levers"]["hold"] == {"time_limit_ms": HOUR_MS, "by": ADA_SAYS, "reason": "a sale"}

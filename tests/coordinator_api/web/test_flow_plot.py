@@ -22,7 +22,10 @@ def test_should_draw_nothing_without_two_points_of_the_last_hour() -> None:
     assert flow_plot(points((0, 1), (10, 1)), HOUR_MS + 5_000) is None
 
 
-def test_should_draw_the_base_line_while_nothing_waits() -> None:
+def test_should_draw_ten_minutes_at_least() -> None:
     plot = flow_plot(points((0, 0), (10, 0)), 10_000)
     assert plot is not None
-    assert (plot.line, plot.most) == ("M598.3 60.0L600.0 60.0", 0)
+    assert (plot.line, plot.span_ms, plot.most) == ("M590.0 60.0L600.0 60.0", 600_000, 0)
+    plot = flow_plot(points((0, 0), (1_200, 0)), 1_200_000)
+    assert plot is not None
+    assert (plot.line, plot.span_ms) == ("M0.0 60.0M600.0 60.0", 1_200_000)

@@ -64,7 +64,7 @@ async def test_should_show_what_is_wrong_since_when_and_what_to_do(service: Tena
         r"Nothing is processed until it is resumed: assignor groups resume a-1 \.",
         paused,
     )
-    shown = r"Degraded Records were left out: 3 records\. since \d+ s ago , last .* ago ; \S+ What to do: "
+    shown = r"Degraded Records were dropped: 3 records\. since \d+ s ago ; \S+ What to do: "
     assert re.match(shown, told)
     assert restores.startswith("Busy Tasks that restore")
     assert wrong == f"{paused.removeprefix('Degraded ')} and 2 more"
