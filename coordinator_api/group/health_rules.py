@@ -542,12 +542,13 @@ def _stalled_warm_ups(seen: GroupObservation) -> Reasons:
 def _mixed_releases(seen: GroupObservation) -> Reasons:
     if not seen.releases:
         return
-    joins = {member_id: seen.image.members[member_id].last_join for member_id in seen.releases}
+    joins = {member.member_id: member.last_join for member in seen.image.members.values()}
     processes = {member_id: str(process_of(join.subscription) or member_id) for member_id, join in joins.items()}
     names = names_of_threads((process, joins[member_id].client_id) for member_id, process in processes.items())
     instances: dict[str, set[str]] = {}
     for member_id, release in seen.releases.items():
-        instances.setdefault(release, set()).add(names[processes[member_id]])
+        name = names[processes[member_id]] if member_id in processes else member_id
+        instances.setdefault(release, set()).add(name)
     by_count = sorted(instances.items(), key=lambda item: (len(item[1]), item[0]), reverse=True)
     fewer = tuple(sorted(name for _, by_name in by_count[1:] for name in by_name))
     yield HealthReason(
