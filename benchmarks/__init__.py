@@ -20,5 +20,6 @@
 | `promotion` | the time until a group that has grown is balanced | the same with Kafka's probing deadline |
 | `kafka-log` | records read from and written to Kafka | plain loops of aiokafka on the same broker |
 | `group-load` | a coordinator with thousands of members, and hostile callers | a broker with as many members |
+| `heartbeat-flow` | CPU of a heartbeat that reports the flow of its tasks | the same heartbeat without flows |
 | `storage-faults` | what a coordinator with members answers while its store fails | none |
 """

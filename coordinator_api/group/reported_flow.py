@@ -29,16 +29,15 @@ MOST_POINTS = 360
 """The history of a group has this number of points at the most, which is one hour."""
 
 
-class ReportedTaskFlow(NamedTuple):
-    """The input of an active task. `lag`: the number of offsets that the task has not processed yet; None if the end of
-    an input partition is not known. `behind_ms`: the time in milliseconds by which the newest processed timestamp is
-    behind the clock of the member; 0 if nothing waits, and None if the task has processed nothing. `processed`: the
-    number of records that the task has processed since the member got it.
-    """
+ReportedTaskFlow = tuple[int | None, int | None, int]
+"""The input of an active task: `lag`, `behind_ms`, `processed`. A plain tuple, because every heartbeat brings one for
+each task, and almost none of them is read.
 
-    lag: int | None
-    behind_ms: int | None
-    processed: int
+`lag`: the number of offsets that the task has not processed yet; None if the end of an input partition is not known.
+`behind_ms`: the time in milliseconds by which the newest processed timestamp is behind the clock of the member; 0 if
+nothing waits, and None if the task has processed nothing. `processed`: the number of records that the task has
+processed since the member got it.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,15 +66,16 @@ class ReportedFlow:
         span_ms = now_ms - self.measured_ms
         if span_ms < MEASURED_SPAN_MS:
             return ReportedFlow(flows, self.per_s, self.lag_growth, self.measured_flows, self.measured_ms)
-        before = self.measured_flows
-        both = [(task, before[task], now) for task, now in flows.items() if task in before]
-        # a task that came back to its member counts its records from 0 again
-        per_s = {
-            task: (now.processed - was.processed) * 1_000 / span_ms
-            for task, was, now in both
-            if now.processed >= was.processed
-        }
-        growth = {task: now.lag - was.lag for task, was, now in both if now.lag is not None and was.lag is not None}
+        per_s: dict[TaskId, float] = {}
+        growth: dict[TaskId, int] = {}
+        for task, (lag, _, processed) in flows.items():
+            if task in self.measured_flows:
+                lag_before, _, processed_before = self.measured_flows[task]
+                # a task that came back to its member counts its records from 0 again
+                if processed >= processed_before:
+                    per_s[task] = (processed - processed_before) * 1_000 / span_ms
+                if lag is not None and lag_before is not None:
+                    growth[task] = lag - lag_before
         return ReportedFlow(flows, per_s, growth, flows, now_ms)
 
 
@@ -106,7 +106,8 @@ def flow_of(reported: ReportedFlow, task: TaskId) -> Flow | None:
     flow = reported.flows.get(task)
     if flow is None:
         return None
-    return Flow(flow.lag, flow.behind_ms, reported.per_s.get(task), reported.lag_growth.get(task))
+    lag, behind_ms, _ = flow
+    return Flow(lag, behind_ms, reported.per_s.get(task), reported.lag_growth.get(task))
 
 
 def total_flow(flows: Iterable[Flow]) -> Flow | None:

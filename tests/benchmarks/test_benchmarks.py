@@ -44,6 +44,9 @@ def printed(name: str) -> str:
             "; 0 keys miscounted",
             marks=pytest.mark.long,
         ),
+        pytest.param(
+            "heartbeat-flow", None, r"of a process, 10 tasks │ +\d+ │ +\d+ │ +[\d.]+ │", marks=pytest.mark.long
+        ),
         ("window-memory", None, r" MB, then [\d,]+ MB, ratio [\d.]+: "),
         ("restore-transactions", ["keyed count default"], r"highest ratio [\d.]+, goal: at most 1\.10"),
         ("restore-transaction-memory", [restore_transaction_memory.UNLIMITED.name], "goal: bounded by the setting"),

@@ -28,7 +28,6 @@ from pydantic import (
 from assignor.types import JAVA_INT_MAX, JAVA_LONG_MAX, TaskId
 from coordinator_api.group.events import Heartbeat, Join, MemberFailure
 from coordinator_api.group.notices import ProcessNotice, printable
-from coordinator_api.group.reported_flow import ReportedTaskFlow
 from coordinator_api.http.json_objects import check_values
 from coordinator_api.http.models import Caller, Generation, MemberId, State, TimeMs
 from coordinator_api.http.models.documents import A_MEMBER_ID, A_SUBSCRIPTION, AN_ASSIGNMENT
@@ -215,10 +214,7 @@ class HeartbeatBody(_SentByMember):
     group_instance_id: Name | None = None
 
     def to_heartbeat(self, member_id: str) -> Heartbeat:
-        flows = None
-        if self.task_flows is not None:
-            flows = {task: ReportedTaskFlow(*flow) for task, flow in self.task_flows.items()}
-        return Heartbeat(member_id, self.generation_id, self.task_offset_sums, self.group_instance_id, flows)
+        return Heartbeat(member_id, self.generation_id, self.task_offset_sums, self.group_instance_id, self.task_flows)
 
 
 class NoticeBody(_SentByMember):

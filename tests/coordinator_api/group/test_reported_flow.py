@@ -1,3 +1,5 @@
+from collections.abc import Mapping
+
 import pytest
 
 from assignor.types import TaskId
@@ -16,7 +18,7 @@ from coordinator_api.group.reported_flow import (
 TASK, OTHER = TaskId.parse("0_0"), TaskId.parse("0_1")
 
 
-def after(*heartbeats: tuple[int, dict[TaskId, ReportedTaskFlow] | None]) -> ReportedFlow:
+def after(*heartbeats: tuple[int, Mapping[TaskId, ReportedTaskFlow] | None]) -> ReportedFlow:
     """`heartbeats`: the second in which each arrives, and its flows."""
     reported = ReportedFlow()
     for second, flows in heartbeats:
@@ -25,24 +27,22 @@ def after(*heartbeats: tuple[int, dict[TaskId, ReportedTaskFlow] | None]) -> Rep
 
 
 def test_should_measure_speed_and_growth_over_ten_seconds() -> None:
-    begun = (0, {TASK: ReportedTaskFlow(100, 500, 1_000)})
-    early = after(begun, (5, {TASK: ReportedTaskFlow(600, 900, 2_000)}))
+    begun = (0, {TASK: (100, 500, 1_000)})
+    early = after(begun, (5, {TASK: (600, 900, 2_000)}))
     assert flow_of(early, TASK) == Flow(600, 900, None, None)
     assert flow_of(early, OTHER) is None
-    late = after(
-        begun, (5, {TASK: ReportedTaskFlow(600, 900, 2_000)}), (10, {TASK: ReportedTaskFlow(1_100, 900, 3_000)})
-    )
+    late = after(begun, (5, {TASK: (600, 900, 2_000)}), (10, {TASK: (1_100, 900, 3_000)}))
     assert flow_of(late, TASK) == Flow(1_100, 900, 200.0, 1_000)
 
 
 def test_should_take_missing_flows_as_unchanged() -> None:
-    reported = after((0, {TASK: ReportedTaskFlow(100, 500, 1_000)}), (10, None))
+    reported = after((0, {TASK: (100, 500, 1_000)}), (10, None))
     assert flow_of(reported, TASK) == Flow(100, 500, 0.0, 0)
     assert after((0, None), (10, None)) == ReportedFlow()
 
 
 def test_should_measure_no_speed_of_a_task_that_came_back() -> None:
-    reported = after((0, {TASK: ReportedTaskFlow(100, 500, 1_000)}), (10, {TASK: ReportedTaskFlow(None, None, 3)}))
+    reported = after((0, {TASK: (100, 500, 1_000)}), (10, {TASK: (None, None, 3)}))
     assert flow_of(reported, TASK) == Flow(None, None, None, None)
 
 
@@ -71,7 +71,7 @@ def test_should_add_up_what_all_tasks_know() -> None:
 
 
 def test_should_add_up_subtopologies() -> None:
-    flows = {TaskId.parse(name): ReportedTaskFlow(lag, 0, 0) for name, lag in (("0_0", 1), ("0_1", 2), ("1_0", 4))}
+    flows = {TaskId.parse(name): (lag, 0, 0) for name, lag in (("0_0", 1), ("0_1", 2), ("1_0", 4))}
     flow = group_flow([after((0, flows))], FlowHistory())
     assert {name: each.lag for name, each in flow.by_subtopology().items()} == {"0": 3, "1": 4}
     assert flow.total is not None
@@ -87,10 +87,10 @@ def test_should_keep_an_hour_of_points() -> None:
     kept = FlowHistory()
     for at in range(MOST_POINTS + 5):
         assert kept.is_due(10_000 * at)
-        kept = kept.with_point([after((0, {TASK: ReportedTaskFlow(at, 0, 0)}))], 10_000 * at)
+        kept = kept.with_point([after((0, {TASK: (at, 0, 0)}))], 10_000 * at)
         assert not kept.is_due(10_000 * at + 9_999)
     assert [point.lag for point in kept.points] == list(range(5, MOST_POINTS + 5))
-    assert kept.with_point([after((0, {TASK: ReportedTaskFlow(None, None, 0)}))], 10**9) == kept
+    assert kept.with_point([after((0, {TASK: (None, None, 0)}))], 10**9) == kept
 
 
 @pytest.mark.parametrize(
