@@ -181,8 +181,7 @@ def make_ready(
             raise StreamsError(
                 f"Existing internal topic {name} has invalid partitions: expected: {topic.partitions}; "
                 f"actual: {existing.partitions}. "
-                "Use 'org.apache.kafka.tools.StreamsResetter' tool to clean up invalid topics before processing.",
-                "or delete this topic alone, then start again",
+                "Use 'org.apache.kafka.tools.StreamsResetter' tool to clean up invalid topics before processing."
             )
         ready[name] = topic.partitions
     if missing and CREATE_TOPICS_FAILURE in catalog.failures:

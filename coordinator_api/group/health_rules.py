@@ -133,7 +133,7 @@ def _failure(seen: GroupObservation, last: LastRebalance) -> HealthReason:
         adding = f"`assignor topics alter {topic} --partitions {expected}`"
         keeps = "Adding partitions keeps the state"
     else:
-        adding = f"`assignor topics alter TOPIC --partitions {actual}`"
+        adding = f"`assignor topics alter SOURCE_TOPIC --partitions {actual}`"
         keeps = "A topic cannot lose partitions. Adding partitions to its source topics keeps the state"
     action = (
         f"Stop all instances, make the number of partitions fit, then {again}. {keeps}, but a key that now belongs to "
@@ -151,8 +151,8 @@ def _failing_store(seen: GroupObservation) -> Reasons:
             ReasonCode.STORE_FAILS,
             f"The database of the coordinator takes no changes: {seen.store.problem}. Members of all its groups keep "
             "the tasks they have, and nobody takes over the tasks of a member that ends.",
-            "Mend the database or free space on its disk: the coordinator then goes on by itself. Its log has the "
-            "whole error.",
+            "See whether the disk of the database is full or damaged, and leave running instances alone until it is "
+            "mended. The coordinator then goes on by itself. Its log has the whole error.",
             since_ms=seen.store.since_ms,
         )
 
@@ -263,15 +263,20 @@ def _broken_connections(seen: GroupObservation) -> Reasons:
         refused = seen.refused_tokens
         if refused is not None and seen.now_ms - refused.last_ms <= REFUSALS_COUNT_MS:
             why = "Calls of instances are refused because of their token"
+            action = "Give the instances a new token first. They do not come back without one."
         else:
             why = f"Either the network is broken, or each process has ended: {_KILLED}"
+            action = (
+                "See whether the processes run, and start those again that have ended. A process that still runs comes "
+                "back by itself when the network is mended. A member that stays away for its session.timeout.ms is "
+                "removed from the group."
+            )
         yield HealthReason(
             HealthLevel.DEGRADED,
             ReasonCode.CONNECTIONS_BROKEN,
             f"The connections of {count:,} of {len(seen.image.members):,} members broke, and they have not come back: "
             f"{_listed(names)}. {why}. It is not known whether these members still process records.",
-            "See whether the processes run. A member that stays away for its session.timeout.ms is removed from the "
-            "group, and others get its tasks. If its process still runs, it comes back by itself.",
+            action,
             since_ms=since_ms,
             where=names[:_MOST_PLACES],
             count=count,
@@ -551,11 +556,13 @@ def _mixed_releases(seen: GroupObservation) -> Reasons:
         instances.setdefault(release, set()).add(name)
     by_count = sorted(instances.items(), key=lambda item: (len(item[1]), item[0]), reverse=True)
     fewer = tuple(sorted(name for _, by_name in by_count[1:] for name in by_name))
+    most, *rest = by_count
+    on_each = [f"{most[0]} on {len(most[1]):,}"]
+    on_each += [f"{release} on {len(by_name):,} ({_listed(sorted(by_name))})" for release, by_name in rest]
     yield HealthReason(
         HealthLevel.DEGRADED,
         ReasonCode.MIXED_RELEASES,
-        "The instances run different releases of assignor: "
-        f"{_listed(f'{release} on {len(by_name):,}' for release, by_name in by_count)}.",
+        f"The instances run different releases of assignor: {_listed(on_each)}.",
         "Unless an upgrade is under way, start the instances of the older release again with the newer one.",
         since_ms=seen.mixed_since_ms,
         where=fewer[:_MOST_PLACES],
@@ -621,8 +628,8 @@ _NOTICE_ACTIONS = {
     "to do.",
     ReasonCode.RECORDS_DEAD_LETTERED: "Look at them with `assignor dead-letters list TOPIC`, and put them back "
     "with `assignor dead-letters retry TOPIC` once the cause is mended.",
-    ReasonCode.RECORDS_DROPPED: "They do not count in the results. If that is not intended, give late records a longer "
-    "grace period, and failed ones another exception handler.",
+    ReasonCode.RECORDS_DROPPED: "They do not count in the results. If that is not intended, mend the cause: a window "
+    "needs a longer grace period for late records, and an exception handler decides about records that fail.",
     ReasonCode.STORE_REBUILT: "Nothing, if it stays the only time. Else look at the disk of the instance.",
     ReasonCode.CLOCK_WRONG: "Find the machine whose clock is wrong with `timedatectl`, and set it. Records with wrong "
     "timestamps may count as late, or be deleted early.",

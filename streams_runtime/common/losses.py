@@ -228,12 +228,10 @@ class TaskLosses:
             self._metrics.windows_missing(store, windows)
         self._add_notice(NoticeCode.WINDOWS_MISSING, _name(changelog), windows, what)
 
-    def store_rebuilt(self, reason: str) -> None:
-        """Reports a store that is deleted because its files cannot be used. The store is restored from its changelog,
-        if it has one.
+    def store_rebuilt(self, what: str) -> None:
+        """Reports a store that is deleted because its files cannot be used. `what`: the reason, and then what became of
+        the content, because a notice is cut at the end.
         """
-        # the reason comes first, because a notice is cut at the end
-        what = f"{reason}; the store was deleted, and its changelog restores it (without a changelog, it begins empty)"
         _logger.warning("task %s: %s", self._task, what, extra=ALREADY_A_NOTICE)
         if self._metrics is not None:
             self._metrics.store_rebuilt()

@@ -50,7 +50,7 @@ from streams_runtime.state_stores.state_store import RecordClock, StateStore, St
 from streams_runtime.tasks.exception_handling import ExceptionHandling, fail
 from streams_runtime.tasks.record_queue import UNKNOWN_TIME, RecordQueue
 from streams_runtime.tasks.state_directory import StateDirectory
-from streams_runtime.tasks.store_opening import open_empty
+from streams_runtime.tasks.store_opening import open_empty, rebuilt_text
 
 _logger = logging.getLogger(__name__)
 _INSTEAD_OF_DEAD_LETTER = {
@@ -259,7 +259,7 @@ class GlobalTask:
             store.open(context)
             return self._stored_positions(store, begins)
         except (StoreCorrupted, StoreOfAnotherKind) as error:
-            self.losses.store_rebuilt(str(error))
+            self.losses.store_rebuilt(rebuilt_text(error, has_changelog=True))
             open_empty(store, context, self._directory)
             return begins
 

@@ -34,7 +34,7 @@ from streams_runtime.state_stores.state_store import StateStore, StoreContext, k
 from streams_runtime.tasks.needed_changes import WindowChangelogs
 from streams_runtime.tasks.source_changelog import RecordConverter
 from streams_runtime.tasks.state_directory import StateDirectory
-from streams_runtime.tasks.store_opening import StoreOpening, StoreOptions, log_rebuilt
+from streams_runtime.tasks.store_opening import StoreOpening, StoreOptions, log_rebuilt, rebuilt_text
 from streams_runtime.tasks.task_checkpoint import StoreMetadata, TaskCheckpoint
 
 _logger = logging.getLogger(__name__)
@@ -51,7 +51,8 @@ class StateManager:
     restore passes each batch of a source changelog to the converter, and applies the records that the converter
     returns. `compacted_changelogs`: the changelogs of stores without windows, which are created with the cleanup policy
     compact. `window_retentions_ms`: the retention of each window store that has a changelog of its own.
-    `on_rebuilt`: a function that is called with the reason when a store is deleted because its files cannot be used.
+    `on_rebuilt`: a function that is called with a `rebuilt_text` when a store is deleted because its files cannot be
+    used.
     `checkpoint`: the checkpoint file of the task.
     """
 
@@ -235,7 +236,8 @@ class StateManager:
 
     def corrupted_by(self, damage: StoreCorrupted) -> TaskCorrupted:
         """Reports the damage that a store has found. Returns the error after which the thread rebuilds the stores."""
-        self._on_rebuilt(str(damage))
+        has_changelogs = all(metadata.changelog is not None for metadata in self._metadata.values())
+        self._on_rebuilt(rebuilt_text(damage, has_changelog=has_changelogs))
         return TaskCorrupted([self.task_id], str(damage))
 
     def _offset_sum(self) -> int:

@@ -60,9 +60,16 @@ class StoreOptions:
         )
 
 
-def log_rebuilt(reason: str) -> None:
+def log_rebuilt(text: str) -> None:
     """Logs a warning. The default of `StateManager.on_rebuilt`, for a task without an instance."""
-    _logger.warning("%s; the store was deleted, and its changelog restores it, if it has one", reason)
+    _logger.warning(text)
+
+
+def rebuilt_text(reason: object, *, has_changelog: bool) -> str:
+    """Returns the reason why the files of a store cannot be used, and what became of its content."""
+    lost = "its content is lost, because it has no changelog"
+    then = "its changelog restores it" if has_changelog else lost
+    return f"{reason}; the store was deleted, and {then}"
 
 
 def open_empty(store: StateStore, context: StoreContext, directory: StateDirectory) -> None:
@@ -77,8 +84,8 @@ class StoreOpening:
     """Opens the stores of one task. Only the state manager of the task uses this object.
 
     `checkpoint`: the checkpoint file of the task. `options`: the configs of the task. `source_changelogs`: the
-    changelogs that are also inputs of the task. `on_rebuilt`: a function that is called with the reason when a store is
-    deleted because its files cannot be used.
+    changelogs that are also inputs of the task. `on_rebuilt`: a function that is called with a `rebuilt_text` when a
+    store is deleted because its files cannot be used.
     """
 
     task_id: TaskId
@@ -114,7 +121,7 @@ class StoreOpening:
             _logger.warning("task %s: %s; the store is restored from its changelog", self.task_id, other)
             self._open_empty(metadata, context)
         except StoreCorrupted as damaged:
-            self.on_rebuilt(str(damaged))
+            self.on_rebuilt(rebuilt_text(damaged, has_changelog=changelog is not None))
             self._open_empty(metadata, context)
         else:
             if not keeps_offset(store) or changelog is None or store.committed_offset is not None:
@@ -123,7 +130,8 @@ class StoreOpening:
             if offset is not None:
                 store.commit(offset)
             elif had_files and not keeps_content and not store.is_empty:
-                self.on_rebuilt(f"store {store.name}: its files have no changelog offset")
+                reason = f"store {store.name}: its files have no changelog offset"
+                self.on_rebuilt(rebuilt_text(reason, has_changelog=True))
                 self._open_empty(metadata, context)
 
     def context_of(self, metadata: StoreMetadata, context: StoreContext) -> StoreContext:

@@ -63,7 +63,7 @@ def disk_is_full(service: ServiceProcess) -> Iterator[None]:
     [
         (file_is_gone, "its file was deleted or replaced while the service was using it"),
         pytest.param(database_is_locked, "it is locked by another program", marks=pytest.mark.long),
-        (disk_is_full, "it cannot be read or written"),
+        (disk_is_full, "its disk cannot be used (an I/O error)"),
     ],
 )
 def test_should_take_nothing_that_it_cannot_keep_and_keep_its_members(tmp_path: Path, fault: Fault, why: str) -> None:

@@ -168,7 +168,7 @@ def test_should_name_the_topic_of_another_number_of_partitions_and_our_commands(
     shrunk = replace(end, error=error.replace("actual: 2", "actual: 8"))
     (reason,) = health(replace(STABLE, last_rebalance=last(shrunk)), cluster=ObservedCluster("k:1")).reasons
     assert "A topic cannot lose partitions." in str(reason.action)
-    assert "`assignor topics alter TOPIC --partitions 8`" in str(reason.action)
+    assert "`assignor topics alter SOURCE_TOPIC --partitions 8`" in str(reason.action)
 
 
 def test_should_sum_up_the_notices_of_all_instances_by_code() -> None:

@@ -42,14 +42,15 @@ async def test_should_wait_for_a_missing_topic_and_start_a_rebalance_when_it_app
         told = await group.fetch(await group.join())
         assert assignment_error(told.assignment) == AssignorErrorCode.INCOMPLETE_SOURCE_TOPIC_METADATA
         assert told.followup, "members are told that a rebalance comes by itself"
-        assert told.error == f"Source topics are missing on the cluster: {TOPIC}."
+        assert told.error == f"Source topics are missing on the cluster: `{TOPIC}`."
         shown = await described(group)
         assert (shown["state"], shown["error"]) == ("Stable", "INCOMPLETE_SOURCE_TOPIC_METADATA")
         assert shown["condition"] == "MISSING_SOURCE_TOPICS"
         assert shown["last_rebalance"]["missing_topics"] == [TOPIC]
         assert shown["advice"] == (
-            f"Source topics are missing on fake somewhere:9092: {TOPIC}. "
-            f"Create them; the coordinator then starts a rebalance: `assignor topics create {TOPIC}`."
+            f"Source topics are missing on fake somewhere:9092: `{TOPIC}`. "
+            "If the names are right, create them; the coordinator then starts a rebalance: "
+            f"`assignor topics create {TOPIC}`."
         )
         await group.some_looks()
         assert group.runtime.group.image.generation_id == 1
