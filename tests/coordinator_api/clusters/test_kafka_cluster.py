@@ -109,8 +109,9 @@ def test_should_start_a_rebalance_when_a_missing_topic_appears(client: httpx.Cli
     assert told["followup"] is True
     assert (waiting["state"], waiting["error"]) == ("Stable", "INCOMPLETE_SOURCE_TOPIC_METADATA")
     assert waiting["advice"] == (
-        f"Source topics are missing on kafka {kafka_broker.bootstrap_servers}: {application.topic}. "
-        f"Create them; the coordinator then starts a rebalance: `assignor topics create {application.topic}`."
+        f"Source topics are missing on kafka {kafka_broker.bootstrap_servers}: `{application.topic}`. If the names are "
+        "right, create them; the coordinator then starts a rebalance: "
+        f"`assignor topics create {application.topic}`."
     )
     assert member.active == ("0_0", "0_1", "0_2")
     assert (running["reason"], running["error"]) == (f"topic {application.topic} appeared, partitions 3", None)
